@@ -1,0 +1,3 @@
+//! What a Linux kernel really does with small TCP writes.
+
+pub mod sys;

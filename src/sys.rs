@@ -1,0 +1,1 @@
+//! Every `unsafe` block and every libc or netlink detail of the crate.
