@@ -1,3 +1,4 @@
 //! What a Linux kernel really does with small TCP writes.
 
+pub mod exchange;
 pub mod sys;

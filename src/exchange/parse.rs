@@ -1,0 +1,471 @@
+//! Parsing the notation, with errors that point at the column.
+
+use super::{Exchange, MAX_BYTES, MAX_STEPS, Opt, Relay, Script, Setting, Side, Step};
+use std::str::FromStr;
+
+/// Groups may stand inside groups this deep.
+const MAX_DEPTH: usize = 4;
+
+const STEPS: &str = "a step (W, M, E, V, F, R, P with a number, an option such as nodelay, or shutdown)";
+
+/// Why a text is no exchange: where, what stands there, what was expected, and often a hint.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("column {column}: met {met}, expected {expected}{}", .hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default())]
+pub struct ParseError {
+    /// Column in characters, the first being 1.
+    pub column: usize,
+    /// What stands there, quoted, or "the end".
+    pub met: String,
+    /// What would have been right.
+    pub expected: String,
+    /// What to try.
+    pub hint: Option<String>,
+}
+
+impl FromStr for Exchange {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        Parser { text: text.chars().collect(), at: 0 }.exchange()
+    }
+}
+
+struct Parser {
+    text: Vec<char>,
+    at: usize,
+}
+
+impl Parser {
+    fn exchange(mut self) -> Result<Exchange, ParseError> {
+        self.party("C", "an exchange starts with the client, as in C: W10 R20 / S: R10 W20")?;
+        let client = self.script(Side::Client)?;
+        self.slash("the server's part follows the client's after a slash")?;
+        let relay = self.relay()?;
+        self.party("S", "a server's script starts with S:")?;
+        let server = self.script(Side::Server)?;
+        if self.peek().is_some() {
+            return Err(self.error(STEPS, None));
+        }
+        Ok(Exchange { client, relay, server })
+    }
+
+    fn party(&mut self, name: &str, hint: &str) -> Result<(), ParseError> {
+        self.spaces();
+        let start = self.at;
+        let found = self.word();
+        if found.eq_ignore_ascii_case(name) {
+            self.spaces();
+            if self.eat(':') {
+                return Ok(());
+            }
+            return Err(self.error("a colon", Some(hint)));
+        }
+        self.at = start;
+        Err(self.error(&format!("{name}:"), Some(hint)))
+    }
+
+    fn slash(&mut self, hint: &str) -> Result<(), ParseError> {
+        self.spaces();
+        if self.eat('/') { Ok(()) } else { Err(self.error(&format!("{STEPS} or /"), Some(hint))) }
+    }
+
+    fn relay(&mut self) -> Result<Option<Relay>, ParseError> {
+        self.spaces();
+        let start = self.at;
+        if self.word() != "relay" {
+            self.at = start;
+            return Ok(None);
+        }
+        self.at = start;
+        self.party("relay", "a relay is written relay: C[options] S[options]")?;
+        let mut relay = Relay::default();
+        if let Some(settings) = self.group("C")? {
+            relay.towards_client = settings;
+        }
+        if let Some(settings) = self.group("S")? {
+            relay.towards_server = settings;
+        }
+        self.slash("a relay has options but no steps: it forwards what comes")?;
+        Ok(Some(relay))
+    }
+
+    fn script(&mut self, side: Side) -> Result<Script, ParseError> {
+        let mut script = Script::default();
+        if let Some(settings) = self.group("bound")? {
+            script.bound = settings;
+        }
+        self.spaces();
+        let before = self.at;
+        if let Some(settings) = self.group("listening")? {
+            if side == Side::Client {
+                self.at = before;
+                return Err(self.error("a step", Some("only a server listens; a client's early options are bound[…]")));
+            }
+            script.listening = settings;
+        }
+        if let Some(settings) = self.group("")? {
+            script.opened = settings;
+        }
+        let start = self.at;
+        script.steps = self.steps(0)?;
+        let length = script.steps.iter().map(Step::unrolled_length).fold(0, u64::saturating_add);
+        if length > MAX_STEPS {
+            self.at = start;
+            self.spaces();
+            return Err(
+                self.error(&format!("at most {MAX_STEPS} steps a request"), Some("repeat less, or play more requests"))
+            );
+        }
+        Ok(script)
+    }
+
+    /// `name[options]`, or nothing where the name and its bracket do not stand next.
+    fn group(&mut self, name: &str) -> Result<Option<Vec<Setting>>, ParseError> {
+        self.spaces();
+        let start = self.at;
+        if self.word() != name || !self.eat('[') {
+            self.at = start;
+            return Ok(None);
+        }
+        let mut settings = Vec::new();
+        loop {
+            self.spaces();
+            if self.eat(']') {
+                return Ok(Some(settings));
+            }
+            settings.push(self.setting("an option or ]")?);
+        }
+    }
+
+    fn steps(&mut self, depth: usize) -> Result<Vec<Step>, ParseError> {
+        let mut steps = Vec::new();
+        loop {
+            self.spaces();
+            let start = self.at;
+            let step = match self.peek() {
+                None | Some('/' | ')') => return Ok(steps),
+                Some('(') if depth == MAX_DEPTH => {
+                    return Err(self.error(&format!("groups at most {MAX_DEPTH} deep"), None));
+                }
+                Some('(') => {
+                    self.at += 1;
+                    let inner = self.steps(depth + 1)?;
+                    if !self.eat(')') {
+                        return Err(self.error(&format!("{STEPS} or )"), Some("the group opened before is not closed")));
+                    }
+                    if inner.is_empty() {
+                        self.at = start;
+                        return Err(self.error("a group with at least one step", None));
+                    }
+                    let times = self.repeat()?.ok_or_else(|| {
+                        self.error("× and a number", Some("a group is there to be repeated: (W1 P5)×20"))
+                    })?;
+                    steps.push(Step::Repeat(inner, times));
+                    continue;
+                }
+                Some(_) => self.step()?,
+            };
+            match self.repeat()? {
+                Some(times) => steps.push(Step::Repeat(vec![step], times)),
+                None => steps.push(step),
+            }
+            if !matches!(self.peek(), None | Some(' ' | '\t' | '\n' | '/' | ')')) {
+                return Err(self.error("a space", Some("steps are separated by spaces")));
+            }
+        }
+    }
+
+    fn step(&mut self) -> Result<Step, ParseError> {
+        let start = self.at;
+        let word = self.word();
+        if word == "shutdown" {
+            return Ok(Step::Shutdown);
+        }
+        let letter =
+            if word.len() == 1 && self.peek().is_some_and(|c| c.is_ascii_digit()) { word.as_str() } else { "" };
+        match letter {
+            "W" => Ok(Step::Write(self.bytes()?)),
+            "M" => Ok(Step::More(self.bytes()?)),
+            "E" => Ok(Step::Record(self.bytes()?)),
+            "V" => {
+                let mut parts = vec![self.bytes()?];
+                while self.eat('+') {
+                    parts.push(self.bytes()?);
+                }
+                Ok(Step::Vector(parts))
+            }
+            "F" => {
+                let length = self.bytes()?;
+                let beyond = if self.eat('+') { self.bytes()? } else { 0 };
+                Ok(Step::SendFile { length, beyond })
+            }
+            "R" => match self.bytes()? {
+                0 => {
+                    self.at = start;
+                    Err(self.error("a read of at least one byte", None))
+                }
+                n => Ok(Step::Read(n)),
+            },
+            "P" => self.pause().map(Step::Pause),
+            _ => {
+                self.at = start;
+                let setting = self.setting(STEPS)?;
+                if setting.option == Opt::Mss {
+                    self.at = start;
+                    return Err(self.error(
+                        "an option that can change later",
+                        Some("the segment size is agreed in the handshake: write [mss=N] before the first step"),
+                    ));
+                }
+                Ok(Step::Set(setting))
+            }
+        }
+    }
+
+    fn setting(&mut self, expected: &str) -> Result<Setting, ParseError> {
+        let start = self.at;
+        let word = self.word();
+        if word == "uncork" {
+            return Ok(Setting::new(Opt::Cork, 0));
+        }
+        let Some((option, _)) = Opt::WORDS.iter().find(|(_, name)| *name == word) else {
+            self.at = start;
+            return Err(self.error(expected, hint_for(&self.met_word())));
+        };
+        if self.eat('=') {
+            return Ok(Setting::new(*option, self.value()?));
+        }
+        if option.is_switch() {
+            return Ok(Setting::new(*option, 1));
+        }
+        Err(self.error("= and a number", Some("this option takes a value, such as mss=1000")))
+    }
+
+    fn value(&mut self) -> Result<i32, ParseError> {
+        let start = self.at;
+        let negative = self.eat('-');
+        let digits = self.digits();
+        let text = if negative { format!("-{digits}") } else { digits };
+        text.parse().map_err(|_| {
+            self.at = start;
+            self.error("a number that fits a C int", None)
+        })
+    }
+
+    fn bytes(&mut self) -> Result<u32, ParseError> {
+        let start = self.at;
+        let n = self.number()?;
+        u32::try_from(n).ok().filter(|n| *n <= MAX_BYTES).ok_or_else(|| {
+            self.at = start;
+            self.error(&format!("at most {MAX_BYTES} bytes"), None)
+        })
+    }
+
+    fn pause(&mut self) -> Result<u64, ParseError> {
+        const LONGEST: u64 = 60_000_000;
+        let start = self.at;
+        let n = self.number()?;
+        let unit = self.at;
+        let microseconds = match self.word().as_str() {
+            "" | "ms" => n.checked_mul(1000),
+            "us" => Some(n),
+            "s" => n.checked_mul(1_000_000),
+            _ => {
+                self.at = unit;
+                return Err(self.error("ms, us, s or a space", None));
+            }
+        };
+        microseconds.filter(|us| *us <= LONGEST).ok_or_else(|| {
+            self.at = start;
+            self.error("a pause of at most 60 s", None)
+        })
+    }
+
+    fn repeat(&mut self) -> Result<Option<u32>, ParseError> {
+        if !(self.eat('×') || self.eat('x') || self.eat('*')) {
+            return Ok(None);
+        }
+        let start = self.at;
+        match self.number()? {
+            n @ 1..=1_000_000 => Ok(Some(n as u32)),
+            _ => {
+                self.at = start;
+                Err(self.error("1 to 1000000 repetitions", None))
+            }
+        }
+    }
+
+    fn number(&mut self) -> Result<u64, ParseError> {
+        let start = self.at;
+        let digits = self.digits();
+        if digits.is_empty() {
+            return Err(self.error("a number", None));
+        }
+        digits.parse().map_err(|_| {
+            self.at = start;
+            self.error("a smaller number", None)
+        })
+    }
+
+    fn digits(&mut self) -> String {
+        self.take_while(|c| c.is_ascii_digit())
+    }
+
+    fn word(&mut self) -> String {
+        let start = self.at;
+        let word = self.take_while(|c| c.is_ascii_alphabetic() || c == '-');
+        // "W30x10": the x belongs to the repetition, and a lone sign is no word.
+        if word.starts_with('-') || (word == "x" && self.peek().is_some_and(|c| c.is_ascii_digit())) {
+            self.at = start;
+            return String::new();
+        }
+        word
+    }
+
+    fn met_word(&self) -> String {
+        self.text[self.at..].iter().take_while(|c| !c.is_whitespace() && !matches!(c, '/' | ']' | ')')).collect()
+    }
+
+    fn take_while(&mut self, keep: impl Fn(char) -> bool) -> String {
+        let taken: String = self.text[self.at..].iter().copied().take_while(|c| keep(*c)).collect();
+        self.at += taken.chars().count();
+        taken
+    }
+
+    fn spaces(&mut self) {
+        self.take_while(char::is_whitespace);
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.text.get(self.at).copied()
+    }
+
+    fn eat(&mut self, wanted: char) -> bool {
+        let met = self.peek() == Some(wanted);
+        self.at += usize::from(met);
+        met
+    }
+
+    fn error(&self, expected: &str, hint: Option<&str>) -> ParseError {
+        let met = match (self.met_word(), self.peek()) {
+            (word, _) if !word.is_empty() => format!("\"{}\"", word.chars().take(24).collect::<String>()),
+            (_, Some(c)) => format!("{c:?}").replace('\'', "\""),
+            (_, None) => "the end".to_owned(),
+        };
+        ParseError { column: self.at + 1, met, expected: expected.to_owned(), hint: hint.map(str::to_owned) }
+    }
+}
+
+/// Advice for the words that people write instead.
+fn hint_for(word: &str) -> Option<&'static str> {
+    let lower = word.to_ascii_lowercase();
+    let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| lower.starts_with(prefix));
+    if word.len() > 1 && lower != word && word[1..].chars().all(|c| c.is_ascii_lowercase() || c == '_') {
+        Some("options are written in lower case")
+    } else if word.len() > 1
+        && word[1..].chars().all(|c| c.is_ascii_digit())
+        && starts(&["w", "m", "e", "v", "f", "r", "p"])
+    {
+        Some("steps are written with a capital letter, such as W10")
+    } else if matches!(word, "W" | "M" | "E" | "V" | "F" | "R" | "P") {
+        Some("the number follows the letter without a space, such as W10")
+    } else if starts(&["tcp_"]) {
+        Some("options are written without TCP_, such as nodelay or cork")
+    } else if starts(&["send", "write"]) {
+        Some("a write of ten bytes is W10")
+    } else if starts(&["recv", "read"]) {
+        Some("a read of ten bytes is R10")
+    } else if starts(&["sleep", "wait", "pause"]) {
+        Some("a pause of five milliseconds is P5")
+    } else if starts(&["bound[", "listening[", "["]) {
+        Some("option groups stand before the first step, in the order bound[…] listening[…] […]")
+    } else if starts(&["c:", "s:"]) {
+        Some("the two scripts are separated by a slash")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exchange(text: &str) -> Exchange {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    fn error(text: &str) -> String {
+        text.parse::<Exchange>().expect_err(text).to_string()
+    }
+
+    #[test]
+    fn every_step_parses_and_prints_as_it_was_written() {
+        for text in [
+            "C: W10 W10 R20 / S: R20 W20",
+            "C: M10 W10 R20 / S: R20 W20",
+            "C: V10+10 R20 / S: R20 W20",
+            "C: V0+40+0+20 E400 F60+40 F9 / S: R529",
+            "C: W10 P5 P250us nodelay nodelay=0 cork uncork quickack quickack=0 quickack=2 shutdown / S: R10",
+            "C: bound[quickack=0] [nodelay mss=1000] W10 R20 / S: bound[cork] listening[quickack=0] [mss=1000] R10 W20",
+            "C: W30×10 (W1 P5)×20 ((W1)×2 R1)×3 / S:",
+            "C: [delack-max=20000 rto-min=5000 rcvlowat=2 sndbuf=4096 rcvbuf=4096 notsent-lowat=1 defer-accept=1] / S:",
+            "C: [nodelay] W75 R83 / relay: C[nodelay] S[cork] / S: [nodelay] R75 W79 P1 W4",
+            "C: W75 R83 / relay: / S: R75 W83",
+        ] {
+            let parsed = exchange(text);
+            assert_eq!(exchange(&parsed.to_string()), parsed, "{text}");
+            assert_eq!(parsed.to_string().replace("(W1×2", "((W1)×2"), text.replace("((W1)×2", "((W1)×2"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_forms_that_people_type_mean_the_same() {
+        assert_eq!(exchange("c:W10x3 R20 /s:R30 W20"), exchange("C: W10×3 R20 / S: R30 W20"));
+        assert_eq!(exchange("C: W10*3 P5ms cork=0/S: R30"), exchange("C: W10×3 P5 uncork / S: R30"));
+    }
+
+    #[test]
+    fn repetitions_count_in_bytes_and_steps() {
+        let exchange = exchange("C: (W10 R5)×3 / S: R10");
+        assert_eq!((exchange.client.written(), exchange.client.read()), (30, 15));
+        assert_eq!(exchange.client.unrolled().len(), 6);
+    }
+
+    #[test]
+    fn errors_name_the_column_what_was_met_and_what_to_write() {
+        let cases = [
+            (
+                "",
+                "column 1: met the end, expected C: (an exchange starts with the client, as in C: W10 R20 / S: R10 W20)",
+            ),
+            ("S: R20", "column 1: met \"S:\", expected C:"),
+            ("C: W10", "column 7: met the end, expected a step"),
+            ("C: w10 / S: R10", "column 4: met \"w10\", expected a step"),
+            ("C: w10 / S: R10", "(steps are written with a capital letter, such as W10)"),
+            ("C: W 10 / S: R10", "(the number follows the letter without a space, such as W10)"),
+            ("C: W10 X / S: R10", "column 8: met \"X\""),
+            ("C: W10Z / S: R10", "column 7: met \"Z\", expected a space"),
+            ("C: R0 / S: R10", "column 4: met \"R0\", expected a read of at least one byte"),
+            ("C: W10 mss=5 / S: R10", "column 8: met \"mss=5\", expected an option that can change later"),
+            ("C: [mss] W1 / S: R1", "column 8: met \"]\", expected = and a number"),
+            ("C: [nodelay W10 / S: R10", "column 13: met \"W10\", expected an option or ]"),
+            (
+                "C: (W10 / S: R10",
+                "expected a step (W, M, E, V, F, R, P with a number, an option such as nodelay, or shutdown) or )",
+            ),
+            ("C: (W10) / S: R10", "expected × and a number"),
+            ("C: ()x2 / S: R10", "expected a group with at least one step"),
+            ("C: W99999999999 / S: R1", "expected at most 16777216 bytes"),
+            ("C: P99999 / S: R1", "expected a pause of at most 60 s"),
+            ("C: (W1×1000)×1000 / S: R1", "expected at most 200000 steps a request"),
+            ("C: listening[cork] W1 / S: R1", "only a server listens"),
+            ("C: W1 R1 / S: R1 W1 / X: W1", "column 21: met \"/\""),
+            ("C: TCP_NODELAY W1 / S: R1", "options are written without TCP_"),
+            ("C: (((((W1)×2)×2)×2)×2)×2 / S: R1", "groups at most 4 deep"),
+        ];
+        for (text, wanted) in cases {
+            let error = error(text);
+            assert!(error.contains(wanted), "{text}\n  gave   {error}\n  wanted {wanted}");
+        }
+    }
+}
