@@ -19,6 +19,7 @@
 use std::{error::Error, fmt, io};
 
 pub mod options;
+pub mod tcp_info;
 pub mod transfer;
 
 /// The errno behind an error, also when this module has put context around it.
