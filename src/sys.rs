@@ -18,6 +18,7 @@
 
 use std::{error::Error, fmt, io};
 
+pub mod clock;
 pub mod options;
 pub mod tcp_info;
 pub mod transfer;
