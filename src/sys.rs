@@ -19,6 +19,7 @@
 use std::{error::Error, fmt, io};
 
 pub mod clock;
+pub mod counters;
 pub mod options;
 pub mod tcp_info;
 pub mod transfer;
