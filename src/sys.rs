@@ -20,6 +20,8 @@ use std::{error::Error, fmt, io};
 
 pub mod clock;
 pub mod counters;
+pub mod diag;
+mod netlink;
 pub mod options;
 pub mod proc_tcp;
 pub mod tcp_info;
