@@ -21,6 +21,7 @@ use std::{error::Error, fmt, io};
 pub mod clock;
 pub mod counters;
 pub mod diag;
+pub mod namespace;
 mod netlink;
 pub mod options;
 pub mod proc_tcp;
