@@ -20,6 +20,7 @@ use std::{error::Error, fmt, io};
 
 pub mod clock;
 pub mod counters;
+pub mod device;
 pub mod diag;
 pub mod namespace;
 mod netlink;
