@@ -1,0 +1,404 @@
+//! Counters and sysctls of the network namespace this thread is in.
+//!
+//! Both live in `/proc`, and both have a trap. The counters must be read below
+//! `/proc/thread-self`: `/proc/net` and `/proc/self/net` show the namespace of
+//! the process's *main* thread. `/proc/sys/net` has no such form and follows
+//! the calling thread by itself.
+
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Read},
+    path::PathBuf,
+};
+
+use super::{context, malformed};
+
+const SNMP: &str = "/proc/thread-self/net/snmp";
+const NETSTAT: &str = "/proc/thread-self/net/netstat";
+
+/// One reading of the namespace's protocol counters.
+///
+/// The names are those of nstat(8): the group and the column, as
+/// `TcpExtDelayedACKs`, `TcpOutSegs`, `TcpRetransSegs`. Which exist depends on
+/// the kernel, so an absent one is `None` and not zero. A counter belongs to
+/// the whole namespace: on loopback both ends of a connection add to it, and
+/// outside a private namespace so does everything else.
+///
+/// # Examples
+///
+/// ```
+/// use smallwrites::sys::counters::Counters;
+///
+/// let before = Counters::read()?;
+/// drop(std::net::TcpListener::bind("127.0.0.1:0")?);
+/// let after = Counters::read()?;
+/// assert!(after.get("TcpOutSegs") >= before.get("TcpOutSegs"));
+/// assert_eq!(after.get("TcpExtNoSuchCounter"), None);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counters {
+    values: BTreeMap<String, u64>,
+}
+
+impl Counters {
+    /// Reads `/proc/thread-self/net/snmp` and `netstat`.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read or that is not pairs of lines.
+    pub fn read() -> io::Result<Counters> {
+        let mut values = BTreeMap::new();
+        for path in [SNMP, NETSTAT] {
+            let text =
+                fs::read_to_string(path).map_err(|error| context(error, format!("read {path}")))?;
+            parse(&text, &mut values).map_err(|error| context(error, format!("read {path}")))?;
+        }
+        Ok(Counters { values })
+    }
+
+    /// The value of one counter, `None` where this kernel has none by that
+    /// name. The two columns that are negative limits (`TcpMaxConn`) are left
+    /// out too.
+    pub fn get(&self, name: &str) -> Option<u64> {
+        self.values.get(name).copied()
+    }
+
+    /// Every counter with its value, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.values
+            .iter()
+            .map(|(name, &value)| (name.as_str(), value))
+    }
+
+    /// What changed since `before`, unchanged ones left out, and so are names
+    /// that only one of the two knows. Negative where a gauge (`TcpCurrEstab`)
+    /// fell.
+    pub fn since(&self, before: &Counters) -> BTreeMap<String, i64> {
+        self.values
+            .iter()
+            .filter_map(|(name, &now)| {
+                // Wrapping, so that a counter passing its end is still a small step.
+                let step = now.wrapping_sub(before.get(name)?) as i64;
+                (step != 0).then(|| (name.clone(), step))
+            })
+            .collect()
+    }
+}
+
+impl<S: Into<String>> FromIterator<(S, u64)> for Counters {
+    fn from_iter<I: IntoIterator<Item = (S, u64)>>(values: I) -> Counters {
+        let values = values
+            .into_iter()
+            .map(|(name, value)| (name.into(), value))
+            .collect();
+        Counters { values }
+    }
+}
+
+/// The values of a few counters, in the order of `names`: what [`Counters`]
+/// reads, but without building it, for a reading at each request.
+///
+/// Opens only the file or files the names are in and keeps its buffer, so the
+/// kernel's own formatting is nearly all of the cost.
+///
+/// # Errors
+///
+/// A file that cannot be read or that is not pairs of lines.
+///
+/// # Examples
+///
+/// ```
+/// use smallwrites::sys::counters::read_named;
+///
+/// let values = read_named(&["TcpExtDelayedACKs", "TcpExtNoSuchCounter"])?;
+/// assert!(values[0].is_some());
+/// assert_eq!(values[1], None);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn read_named(names: &[&'static str]) -> io::Result<Vec<Option<u64>>> {
+    thread_local! {
+        static BUFFER: RefCell<String> = const { RefCell::new(String::new()) };
+    }
+    let in_netstat = |name: &&str| {
+        ["TcpExt", "IpExt", "MPTcpExt"]
+            .iter()
+            .any(|group| name.starts_with(group))
+    };
+    let mut values = vec![None; names.len()];
+    BUFFER.with_borrow_mut(|buffer| {
+        for (path, wanted) in [
+            (NETSTAT, names.iter().any(in_netstat)),
+            (SNMP, !names.iter().all(in_netstat)),
+        ] {
+            if !wanted {
+                continue;
+            }
+            buffer.clear();
+            File::open(path)
+                .and_then(|mut file| file.read_to_string(buffer))
+                .map_err(|error| context(error, format!("read {path}")))?;
+            pick(buffer, names, &mut values)
+                .map_err(|error| context(error, format!("read {path}")))?;
+        }
+        Ok(values)
+    })
+}
+
+/// The value of a sysctl by its dotted name, in this thread's namespace,
+/// without the line end.
+///
+/// As in sysctl(8), a `/` in the name is a dot of the path, for a device
+/// whose name holds one: `net.ipv4.conf.eth0/1.forwarding`.
+///
+/// # Errors
+///
+/// `NotFound` where this kernel or this namespace has none by that name.
+///
+/// # Examples
+///
+/// ```
+/// let autocorking = smallwrites::sys::counters::sysctl("net.ipv4.tcp_autocorking")?;
+/// assert!(autocorking == "0" || autocorking == "1");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn sysctl(name: &str) -> io::Result<String> {
+    let path = sysctl_path(name)?;
+    let mut value =
+        fs::read_to_string(path).map_err(|error| context(error, format!("read sysctl {name}")))?;
+    value.truncate(value.trim_end().len());
+    Ok(value)
+}
+
+/// Sets a sysctl by its dotted name, in this thread's namespace.
+///
+/// # Errors
+///
+/// `NotFound` where there is none by that name, `PermissionDenied` without
+/// `CAP_NET_ADMIN` over the namespace, `InvalidInput` for a value the kernel
+/// refuses.
+pub fn set_sysctl(name: &str, value: &str) -> io::Result<()> {
+    let path = sysctl_path(name)?;
+    // Not fs::write, which would ask to create and truncate a file of /proc.
+    File::options()
+        .write(true)
+        .open(path)
+        .and_then(|mut file| io::Write::write_all(&mut file, value.as_bytes()))
+        .map_err(|error| {
+            let remedy = match error.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    " (needs CAP_NET_ADMIN over the network namespace: run in a private one)"
+                }
+                _ => "",
+            };
+            context(error, format!("set sysctl {name} to {value:?}{remedy}"))
+        })
+}
+
+/// Every readable `net.ipv4.tcp_*` of this thread's namespace, by dotted name.
+///
+/// The key of TCP Fast Open is left out: it is a secret, and a result file is
+/// not.
+///
+/// # Errors
+///
+/// Where `/proc/sys/net/ipv4` itself cannot be listed.
+pub fn tcp_sysctls() -> io::Result<BTreeMap<String, String>> {
+    const DIRECTORY: &str = "/proc/sys/net/ipv4";
+    let entries =
+        fs::read_dir(DIRECTORY).map_err(|error| context(error, format!("list {DIRECTORY}")))?;
+    let mut values = BTreeMap::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| context(error, format!("list {DIRECTORY}")))?;
+        let Ok(file) = entry.file_name().into_string() else {
+            continue;
+        };
+        if !file.starts_with("tcp_") || file == "tcp_fastopen_key" {
+            continue;
+        }
+        let name = format!("net.ipv4.{file}");
+        if let Ok(value) = sysctl(&name) {
+            values.insert(name, value);
+        }
+    }
+    Ok(values)
+}
+
+fn sysctl_path(name: &str) -> io::Result<PathBuf> {
+    let path: String = name
+        .chars()
+        .map(|character| match character {
+            '.' => '/',
+            '/' => '.',
+            other => other,
+        })
+        .collect();
+    if path
+        .split('/')
+        .any(|part| part.chars().all(|character| character == '.'))
+    {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{name:?} is not a sysctl name: use the dotted form, net.ipv4.tcp_sack"),
+        ));
+    }
+    Ok(PathBuf::from("/proc/sys").join(path))
+}
+
+/// Calls `each` for each pair of lines with the group's name, its columns and
+/// their values.
+fn groups<'a>(text: &'a str, mut each: impl FnMut(&'a str, &'a str, &'a str)) -> io::Result<()> {
+    let mut lines = text.lines();
+    while let Some(columns) = lines.next() {
+        let values = lines.next().unwrap_or_default();
+        match (columns.split_once(": "), values.split_once(": ")) {
+            (Some((group, columns)), Some((same, values))) if group == same => {
+                each(group, columns, values);
+            }
+            _ => return Err(malformed(format!("no line of values under {columns:?}"))),
+        }
+    }
+    Ok(())
+}
+
+fn parse(text: &str, into: &mut BTreeMap<String, u64>) -> io::Result<()> {
+    groups(text, |group, columns, values| {
+        for (column, value) in columns.split(' ').zip(values.split(' ')) {
+            if let Ok(value) = value.parse() {
+                into.insert(format!("{group}{column}"), value);
+            }
+        }
+    })
+}
+
+fn pick(text: &str, names: &[&str], into: &mut [Option<u64>]) -> io::Result<()> {
+    groups(text, |group, columns, values| {
+        if !names.iter().any(|name| name.starts_with(group)) {
+            return;
+        }
+        for (column, value) in columns.split(' ').zip(values.split(' ')) {
+            for (name, slot) in names.iter().zip(into.iter_mut()) {
+                if name.strip_prefix(group) == Some(column) {
+                    *slot = value.parse().ok();
+                }
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    const TEXT: &str = "Tcp: RtoMin MaxConn OutSegs\nTcp: 200 -1 17\n\
+                        TcpExt: DelayedACKs OutSegs\nTcpExt: 5 6\n";
+
+    fn parsed(text: &str) -> Counters {
+        let mut values = BTreeMap::new();
+        parse(text, &mut values).unwrap();
+        Counters { values }
+    }
+
+    #[test]
+    fn names_are_group_and_column() {
+        let counters = parsed(TEXT);
+        assert_eq!(counters.get("TcpOutSegs"), Some(17));
+        assert_eq!(counters.get("TcpExtOutSegs"), Some(6));
+        assert_eq!(counters.get("TcpExtDelayedACKs"), Some(5));
+        assert_eq!(counters.get("TcpMaxConn"), None, "-1 is no count");
+        assert_eq!(counters.get("OutSegs"), None);
+    }
+
+    #[test]
+    fn picking_gives_what_parsing_gives() {
+        let names = [
+            "TcpExtOutSegs",
+            "TcpMaxConn",
+            "TcpOutSegs",
+            "Absent",
+            "TcpExtDelayedACKs",
+        ];
+        let mut values = [None; 5];
+        pick(TEXT, &names, &mut values).unwrap();
+        assert_eq!(values, names.map(|name| parsed(TEXT).get(name)));
+        assert_eq!(values, [Some(6), None, Some(17), None, Some(5)]);
+    }
+
+    #[test]
+    fn a_torn_file_is_an_error() {
+        for text in ["Tcp: A B\n", "Tcp: A\nUdp: 1\n", "nonsense\nmore\n"] {
+            assert!(parse(text, &mut BTreeMap::new()).is_err(), "{text:?}");
+            assert!(pick(text, &["TcpA"], &mut [None]).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn since_is_signed_and_silent_about_what_one_side_lacks() {
+        let before: Counters = [
+            ("same", 3),
+            ("up", 1),
+            ("down", 9),
+            ("gone", 1),
+            ("wrapped", u64::MAX),
+        ]
+        .into_iter()
+        .collect();
+        let after: Counters = [
+            ("same", 3),
+            ("up", 4),
+            ("down", 7),
+            ("new", 1),
+            ("wrapped", 1),
+        ]
+        .into_iter()
+        .collect();
+        let steps = after.since(&before);
+        let expected = [("down", -2), ("up", 3), ("wrapped", 2)];
+        assert_eq!(
+            steps,
+            expected.map(|(name, step)| (name.to_owned(), step)).into()
+        );
+    }
+
+    #[test]
+    fn a_connection_moves_the_live_counters_in_both_readings() {
+        let names = ["TcpActiveOpens", "TcpExtTCPPureAcks", "TcpExtNoSuchCounter"];
+        let (before, quick_before) = (Counters::read().unwrap(), read_named(&names).unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (after, quick_after) = (Counters::read().unwrap(), read_named(&names).unwrap());
+        assert!(after.since(&before)["TcpActiveOpens"] >= 1);
+        assert!(quick_after[0].unwrap() > quick_before[0].unwrap());
+        assert!(quick_after[1].is_some());
+        assert_eq!(quick_after[2], None);
+    }
+
+    #[test]
+    fn sysctls_are_listed_by_the_name_that_reads_them() {
+        let listed = tcp_sysctls().unwrap();
+        assert!(listed.len() > 20, "{}", listed.len());
+        assert!(!listed.contains_key("net.ipv4.tcp_fastopen_key"));
+        let sack = &listed["net.ipv4.tcp_sack"];
+        assert_eq!(*sack, sysctl("net.ipv4.tcp_sack").unwrap());
+        assert!(!sack.ends_with('\n'));
+    }
+
+    #[test]
+    fn sysctl_names_stay_below_proc_sys() {
+        assert_eq!(
+            sysctl_path("net.ipv4.conf.eth0/1.forwarding").unwrap(),
+            PathBuf::from("/proc/sys/net/ipv4/conf/eth0.1/forwarding")
+        );
+        for name in ["", ".net", "net..ipv4", "//.//.etc.passwd"] {
+            assert_eq!(
+                sysctl_path(name).unwrap_err().kind(),
+                io::ErrorKind::InvalidInput,
+                "{name:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! Network devices, their addresses, and the metrics of a host's own route
+//! (rtnetlink(7)). Everything acts in the namespace the calling thread is in.
+
+use std::{
+    ffi::CString,
+    io,
+    net::{IpAddr, Ipv4Addr},
+};
+
+use netlink_packet_route::{
+    AddressFamily, RouteNetlinkMessage,
+    address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope},
+    link::{LinkAttribute, LinkFlags, LinkMessage},
+    route::{
+        RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol,
+        RouteScope, RouteType,
+    },
+};
+use netlink_sys::protocols::NETLINK_ROUTE;
+
+use super::{
+    context,
+    netlink::{self, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE},
+};
+
+/// The index of a device by name (if_nametoindex(3)).
+///
+/// # Errors
+///
+/// `ENODEV` where there is none of that name in this namespace.
+pub fn index_of(name: &str) -> io::Result<u32> {
+    let c_name = CString::new(name)?;
+    // SAFETY: the name is a terminated string that outlives the call.
+    match unsafe { libc::if_nametoindex(c_name.as_ptr()) } {
+        0 => Err(context(
+            io::Error::last_os_error(),
+            format!("find device {name:?}"),
+        )),
+        index => Ok(index),
+    }
+}
+
+/// Brings a device up. A new namespace has `lo` down.
+///
+/// # Errors
+///
+/// `PermissionDenied` without `CAP_NET_ADMIN`.
+///
+/// # Examples
+///
+/// ```no_run
+/// use smallwrites::sys::{device, namespace};
+///
+/// # std::thread::spawn(|| -> std::io::Result<()> {
+/// namespace::enter_network_namespace()?;
+/// device::set_up(device::index_of("lo")?)?;
+/// // 127.0.0.1 and ::1 exist now.
+/// # Ok(())
+/// # }).join().unwrap()?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn set_up(index: u32) -> io::Result<()> {
+    let mut link = LinkMessage::default();
+    link.header.index = index;
+    link.header.flags = LinkFlags::Up;
+    link.header.change_mask = LinkFlags::Up;
+    request(RouteNetlinkMessage::SetLink(link), 0)
+        .map_err(|error| context(error, format!("bring device {index} up")))
+}
+
+/// Sets a device's MTU, bytes of an IP packet.
+///
+/// # Errors
+///
+/// `InvalidInput` outside what the device can do, `PermissionDenied` without
+/// `CAP_NET_ADMIN`.
+pub fn set_mtu(index: u32, bytes: u32) -> io::Result<()> {
+    let mut link = LinkMessage::default();
+    link.header.index = index;
+    link.attributes.push(LinkAttribute::Mtu(bytes));
+    request(RouteNetlinkMessage::SetLink(link), 0)
+        .map_err(|error| context(error, format!("set MTU {bytes} on device {index}")))
+}
+
+/// Gives a device an address. An IPv6 one is usable at once: duplicate address
+/// detection is off for it.
+///
+/// # Errors
+///
+/// `AlreadyExists` where the device has it, `PermissionDenied` without
+/// `CAP_NET_ADMIN`.
+pub fn add_address(index: u32, address: IpAddr, prefix: u8) -> io::Result<()> {
+    let mut message = AddressMessage::default();
+    message.header.index = index;
+    message.header.family = family(address);
+    message.header.prefix_len = prefix;
+    message.header.scope = if address.is_loopback() {
+        AddressScope::Host
+    } else {
+        AddressScope::Universe
+    };
+    if address.is_ipv6() {
+        message.header.flags = AddressHeaderFlags::Nodad;
+    }
+    message.attributes = vec![
+        AddressAttribute::Local(address),
+        AddressAttribute::Address(address),
+    ];
+    request(
+        RouteNetlinkMessage::NewAddress(message),
+        NLM_F_CREATE | NLM_F_EXCL,
+    )
+    .map_err(|error| {
+        context(
+            error,
+            format!("add address {address}/{prefix} to device {index}"),
+        )
+    })
+}
+
+/// What a route tells the connections over it (`RTAX_*`, ip-route(8)).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RouteMetrics {
+    /// `quickack 1`: no delayed acknowledgements.
+    pub quickack: bool,
+    /// `rto_min`, milliseconds: the least retransmission timeout, locked as
+    /// ip(8) locks it, for unlocked the kernel ignores it. It also bounds
+    /// the delay of acknowledgements on newer kernels.
+    pub rto_min_ms: Option<u32>,
+    /// `initcwnd`, segments: the congestion window to begin with.
+    pub initcwnd: Option<u32>,
+}
+
+impl RouteMetrics {
+    fn attributes(&self) -> Vec<RouteMetric> {
+        const RTAX_RTO_MIN: u32 = 13;
+        let mut metrics = Vec::new();
+        if let Some(milliseconds) = self.rto_min_ms {
+            metrics.push(RouteMetric::Lock(1 << RTAX_RTO_MIN));
+            metrics.push(RouteMetric::RtoMin(milliseconds));
+        }
+        if let Some(segments) = self.initcwnd {
+            metrics.push(RouteMetric::InitCwnd(segments));
+        }
+        if self.quickack {
+            metrics.push(RouteMetric::QuickAck(1));
+        }
+        metrics
+    }
+}
+
+/// Gives the host's route to its own `address` over `lo` these metrics, for
+/// connections made afterwards: `ip route replace local ADDRESS dev lo table
+/// local ...`. With the default metrics it undoes that.
+///
+/// IPv4's own entry is replaced in place. IPv6 tells routes apart by priority
+/// and keeps the kernel's at 0, which an added route cannot have, so there the
+/// new route is added and the kernel's removed.
+///
+/// # Errors
+///
+/// `PermissionDenied` without `CAP_NET_ADMIN`.
+///
+/// # Examples
+///
+/// ```no_run
+/// use smallwrites::sys::device::{RouteMetrics, replace_local_route};
+///
+/// let metrics = RouteMetrics { quickack: true, ..RouteMetrics::default() };
+/// replace_local_route([127, 0, 0, 1].into(), &metrics)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn replace_local_route(address: IpAddr, metrics: &RouteMetrics) -> io::Result<()> {
+    let doing = |error| context(error, format!("replace the local route to {address}"));
+    let loopback = index_of("lo").map_err(doing)?;
+    let mut route = local_route(address, loopback);
+    if address.is_ipv4() {
+        // As the kernel's own entries have it. Without it an unbound socket
+        // would connect to 127.0.0.5 from 127.0.0.5 and no longer from
+        // 127.0.0.1.
+        let source = if address.is_loopback() {
+            Ipv4Addr::LOCALHOST.into()
+        } else {
+            address
+        };
+        route
+            .attributes
+            .push(RouteAttribute::PrefSource(source.into()));
+    }
+    let metrics = metrics.attributes();
+    if !metrics.is_empty() {
+        route.attributes.push(RouteAttribute::Metrics(metrics));
+    }
+    request(
+        RouteNetlinkMessage::NewRoute(route),
+        NLM_F_CREATE | NLM_F_REPLACE,
+    )
+    .map_err(doing)?;
+    if address.is_ipv6() {
+        remove_kernel_route(address).map_err(doing)?;
+    }
+    Ok(())
+}
+
+fn local_route(address: IpAddr, device: u32) -> RouteMessage {
+    let mut route = RouteMessage::default();
+    route.header = RouteHeader {
+        address_family: family(address),
+        destination_prefix_length: if address.is_ipv4() { 32 } else { 128 },
+        table: libc::RT_TABLE_LOCAL,
+        // Not `Kernel`: that tells ours from the kernel's, see below.
+        protocol: RouteProtocol::Static,
+        scope: RouteScope::Host,
+        kind: RouteType::Local,
+        ..RouteHeader::default()
+    };
+    route.attributes = vec![
+        RouteAttribute::Destination(RouteAddress::from(address)),
+        RouteAttribute::Oif(device),
+    ];
+    route
+}
+
+fn remove_kernel_route(address: IpAddr) -> io::Result<()> {
+    let mut route = RouteMessage::default();
+    route.header = RouteHeader {
+        protocol: RouteProtocol::Kernel,
+        ..local_route(address, 0).header
+    };
+    route.attributes = vec![RouteAttribute::Destination(RouteAddress::from(address))];
+    match request(RouteNetlinkMessage::DelRoute(route), 0) {
+        // Removed by an earlier call.
+        Err(error) if super::errno(&error) == Some(libc::ESRCH) => Ok(()),
+        other => other,
+    }
+}
+
+pub(super) fn family(address: IpAddr) -> AddressFamily {
+    match address {
+        IpAddr::V4(_) => AddressFamily::Inet,
+        IpAddr::V6(_) => AddressFamily::Inet6,
+    }
+}
+
+/// Sends one rtnetlink message and waits for its acknowledgement.
+pub(super) fn request(message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+    netlink::request(NETLINK_ROUTE, message, NLM_F_ACK | flags, |_, _| Ok(())).map_err(|error| {
+        if error.kind() == io::ErrorKind::PermissionDenied {
+            context(error, "needs CAP_NET_ADMIN over the network namespace")
+        } else {
+            error
+        }
+    })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::{
+        io::{Read, Write},
+        net::{Ipv6Addr, TcpListener, TcpStream},
+        process::Command,
+        thread,
+        time::{Duration, Instant},
+    };
+
+    use super::*;
+    use crate::sys::{clock, counters, namespace};
+
+    /// Runs in a thread with a network namespace of its own, or says why not.
+    pub(in crate::sys) fn in_private_namespace(body: impl FnOnce() + Send) {
+        if !namespace::may_unshare_network() {
+            eprintln!("not tested: no CAP_SYS_ADMIN and CAP_NET_ADMIN (try `unshare -Urn`)");
+            return;
+        }
+        thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                namespace::enter_network_namespace().unwrap();
+                body();
+            });
+            if let Err(panic) = inside.join() {
+                std::panic::resume_unwind(panic);
+            }
+        });
+    }
+
+    fn lo_up() -> u32 {
+        let lo = index_of("lo").unwrap();
+        set_up(lo).unwrap();
+        lo
+    }
+
+    /// The median of nine exchanges after the first, each a write, a write, and
+    /// a one-byte answer: with delayed ACK and Nagle each waits.
+    fn median_exchange(address: IpAddr) -> Duration {
+        let listener = TcpListener::bind((address, 0)).unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let answering = thread::spawn(move || {
+            let mut request = [0; 2];
+            while server.read_exact(&mut request).is_ok() {
+                server.write_all(b"a").unwrap();
+            }
+        });
+        let mut times = Vec::new();
+        for _ in 0..10 {
+            let start = Instant::now();
+            client.write_all(b"1").unwrap();
+            client.write_all(b"2").unwrap();
+            client.read_exact(&mut [0]).unwrap();
+            times.push(start.elapsed());
+        }
+        drop(client);
+        answering.join().unwrap();
+        times.remove(0);
+        times.sort();
+        times[times.len() / 2]
+    }
+
+    #[test]
+    fn loopback_comes_up_and_takes_an_mtu_and_an_address() {
+        in_private_namespace(|| {
+            let address: IpAddr = [10, 1, 2, 3].into();
+            let lo = lo_up();
+            assert!(TcpListener::bind((address, 0)).is_err());
+            set_mtu(lo, 1500).unwrap();
+            add_address(lo, address, 24).unwrap();
+            let listener = TcpListener::bind((address, 0)).unwrap();
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let mtu = crate::sys::tcp_info::TcpInfo::read(&client).unwrap().pmtu;
+            assert_eq!(mtu, Some(1500));
+            let again = add_address(lo, address, 24).unwrap_err();
+            assert_eq!(again.kind(), io::ErrorKind::AlreadyExists, "{again}");
+        });
+    }
+
+    #[test]
+    fn an_ipv6_address_is_usable_at_once() {
+        in_private_namespace(|| {
+            let lo = lo_up();
+            let address: Ipv6Addr = "fd00::5".parse().unwrap();
+            add_address(lo, address.into(), 64).unwrap();
+            TcpListener::bind((address, 0)).unwrap();
+        });
+    }
+
+    #[test]
+    fn an_absent_device_is_named_in_the_error() {
+        let error = index_of("no-such-dev").unwrap_err();
+        assert_eq!(crate::sys::errno(&error), Some(libc::ENODEV));
+        assert!(error.to_string().contains("no-such-dev"));
+    }
+
+    fn quickack_ends_the_wait(address: IpAddr) {
+        in_private_namespace(|| {
+            lo_up();
+            counters::set_sysctl("net.ipv4.tcp_congestion_control", "reno").unwrap();
+            let delayed = median_exchange(address);
+            let jiffy = clock::jiffy().unwrap();
+            assert!(delayed >= Duration::from_millis(40) - jiffy, "{delayed:?}");
+            let quick = RouteMetrics {
+                quickack: true,
+                ..RouteMetrics::default()
+            };
+            // Twice: the second must not undo the first.
+            replace_local_route(address, &quick).unwrap();
+            replace_local_route(address, &quick).unwrap();
+            let at_once = median_exchange(address);
+            assert!(at_once < Duration::from_millis(30), "{at_once:?}");
+            replace_local_route(address, &RouteMetrics::default()).unwrap();
+            let delayed = median_exchange(address);
+            assert!(delayed >= Duration::from_millis(40) - jiffy, "{delayed:?}");
+        });
+    }
+
+    #[test]
+    fn quickack_on_the_ipv4_route_ends_the_wait() {
+        quickack_ends_the_wait(Ipv4Addr::LOCALHOST.into());
+    }
+
+    #[test]
+    fn quickack_on_the_ipv6_route_ends_the_wait() {
+        quickack_ends_the_wait(Ipv6Addr::LOCALHOST.into());
+    }
+
+    #[test]
+    fn the_metrics_reach_new_connections() {
+        in_private_namespace(|| {
+            lo_up();
+            let metrics = RouteMetrics {
+                quickack: false,
+                rto_min_ms: Some(500),
+                initcwnd: Some(3),
+            };
+            replace_local_route(Ipv4Addr::LOCALHOST.into(), &metrics).unwrap();
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let info = crate::sys::tcp_info::TcpInfo::read(&client).unwrap();
+            assert_eq!(info.snd_cwnd, Some(3));
+            assert!(info.rto.unwrap() >= 500_000, "{:?}", info.rto);
+        });
+    }
+
+    #[test]
+    fn a_replaced_route_keeps_the_source_address() {
+        in_private_namespace(|| {
+            lo_up();
+            let address = Ipv4Addr::new(127, 0, 0, 5);
+            replace_local_route(address.into(), &RouteMetrics::default()).unwrap();
+            let listener = TcpListener::bind((address, 0)).unwrap();
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            assert_eq!(client.local_addr().unwrap().ip(), Ipv4Addr::LOCALHOST);
+        });
+    }
+
+    #[test]
+    fn the_table_reads_as_ip_would_have_written_it() {
+        in_private_namespace(|| {
+            lo_up();
+            let metrics = RouteMetrics {
+                quickack: true,
+                ..RouteMetrics::default()
+            };
+            replace_local_route(Ipv4Addr::LOCALHOST.into(), &metrics).unwrap();
+            let Ok(shown) = Command::new("ip")
+                .args(["route", "show", "table", "local"])
+                .output()
+            else {
+                eprintln!("not tested: no ip(8)");
+                return;
+            };
+            let table = String::from_utf8(shown.stdout).unwrap();
+            let row = table
+                .lines()
+                .find(|row| row.starts_with("local 127.0.0.1 "))
+                .unwrap();
+            assert!(
+                row.contains("quickack 1") && row.contains("src 127.0.0.1"),
+                "{table}"
+            );
+        });
+    }
+}
