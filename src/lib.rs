@@ -1,4 +1,9 @@
 //! What a Linux kernel really does with small TCP writes.
 
 pub mod exchange;
+pub mod kernel;
+pub mod lab;
+pub mod observation;
+pub mod play;
 pub mod sys;
+pub mod verdict;

@@ -79,11 +79,7 @@ fn malformed(what: impl Into<String>) -> io::Error {
 
 /// Turns the `-1` of a system call into the error that errno holds.
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 #[cfg(test)]
@@ -96,16 +92,9 @@ mod tests {
         let once = context(bare, "open x");
         let twice = context(once, "prepare y");
         assert_eq!(twice.kind(), io::ErrorKind::NotFound);
-        assert_eq!(
-            twice.raw_os_error(),
-            None,
-            "context hides it, so errno() is needed"
-        );
+        assert_eq!(twice.raw_os_error(), None, "context hides it, so errno() is needed");
         assert_eq!(errno(&twice), Some(libc::ENOENT));
-        assert!(
-            twice.to_string().starts_with("prepare y: open x: "),
-            "{twice}"
-        );
+        assert!(twice.to_string().starts_with("prepare y: open x: "), "{twice}");
     }
 
     #[test]

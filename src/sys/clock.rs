@@ -39,12 +39,8 @@ pub fn jiffy() -> io::Result<Duration> {
 /// `NotFound` where the kernel keeps no such account (`CONFIG_SCHED_INFO`).
 pub fn run_queue_delay() -> io::Result<Duration> {
     const PATH: &str = "/proc/thread-self/schedstat";
-    let text = fs::read_to_string(PATH).map_err(|error| {
-        context(
-            error,
-            format!("read {PATH} (needs a kernel with CONFIG_SCHED_INFO)"),
-        )
-    })?;
+    let text = fs::read_to_string(PATH)
+        .map_err(|error| context(error, format!("read {PATH} (needs a kernel with CONFIG_SCHED_INFO)")))?;
     let nanoseconds = text
         .split_ascii_whitespace()
         .nth(1)
@@ -98,19 +94,13 @@ pub fn kernel_release() -> io::Result<String> {
 }
 
 fn timespec() -> libc::timespec {
-    libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    }
+    libc::timespec { tv_sec: 0, tv_nsec: 0 }
 }
 
 fn duration(time: libc::timespec) -> io::Result<Duration> {
     match (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec)) {
         (Ok(seconds), Ok(nanoseconds)) => Ok(Duration::new(seconds, nanoseconds)),
-        _ => Err(malformed(format!(
-            "clock value {}s {}ns",
-            time.tv_sec, time.tv_nsec
-        ))),
+        _ => Err(malformed(format!("clock value {}s {}ns", time.tv_sec, time.tv_nsec))),
     }
 }
 
@@ -124,12 +114,7 @@ mod tests {
     fn the_jiffy_belongs_to_a_hz_the_kernel_can_be_built_with() {
         let jiffy = jiffy().unwrap();
         let hz = 1e9 / jiffy.as_nanos() as f64;
-        assert!(
-            [100.0, 250.0, 300.0, 1000.0]
-                .iter()
-                .any(|known| (hz - known).abs() < 1.0),
-            "{jiffy:?} is {hz} Hz"
-        );
+        assert!([100.0, 250.0, 300.0, 1000.0].iter().any(|known| (hz - known).abs() < 1.0), "{jiffy:?} is {hz} Hz");
     }
 
     #[test]
@@ -137,17 +122,10 @@ mod tests {
         let before = thread_cpu_time().unwrap();
         std::thread::sleep(Duration::from_millis(20));
         let slept = thread_cpu_time().unwrap();
-        assert!(
-            slept - before < Duration::from_millis(15),
-            "{:?}",
-            slept - before
-        );
+        assert!(slept - before < Duration::from_millis(15), "{:?}", slept - before);
         let start = Instant::now();
         while thread_cpu_time().unwrap() - slept < Duration::from_millis(5) {
-            assert!(
-                start.elapsed() < Duration::from_secs(30),
-                "processor time stands still"
-            );
+            assert!(start.elapsed() < Duration::from_secs(30), "processor time stands still");
         }
     }
 
@@ -164,9 +142,7 @@ mod tests {
     #[test]
     fn timer_slack_is_this_threads() {
         let slack = || {
-            fs::read_to_string("/proc/thread-self/timerslack_ns")
-                .ok()
-                .and_then(|text| text.trim().parse::<u64>().ok())
+            fs::read_to_string("/proc/thread-self/timerslack_ns").ok().and_then(|text| text.trim().parse::<u64>().ok())
         };
         set_timer_slack(12_345).unwrap();
         // /proc shows it only where the kernel lets a thread look.

@@ -52,8 +52,7 @@ impl Counters {
     pub fn read() -> io::Result<Counters> {
         let mut values = BTreeMap::new();
         for path in [SNMP, NETSTAT] {
-            let text =
-                fs::read_to_string(path).map_err(|error| context(error, format!("read {path}")))?;
+            let text = fs::read_to_string(path).map_err(|error| context(error, format!("read {path}")))?;
             parse(&text, &mut values).map_err(|error| context(error, format!("read {path}")))?;
         }
         Ok(Counters { values })
@@ -68,9 +67,7 @@ impl Counters {
 
     /// Every counter with its value, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.values
-            .iter()
-            .map(|(name, &value)| (name.as_str(), value))
+        self.values.iter().map(|(name, &value)| (name.as_str(), value))
     }
 
     /// What changed since `before`, unchanged ones left out, and so are names
@@ -90,10 +87,7 @@ impl Counters {
 
 impl<S: Into<String>> FromIterator<(S, u64)> for Counters {
     fn from_iter<I: IntoIterator<Item = (S, u64)>>(values: I) -> Counters {
-        let values = values
-            .into_iter()
-            .map(|(name, value)| (name.into(), value))
-            .collect();
+        let values = values.into_iter().map(|(name, value)| (name.into(), value)).collect();
         Counters { values }
     }
 }
@@ -122,17 +116,10 @@ pub fn read_named(names: &[&'static str]) -> io::Result<Vec<Option<u64>>> {
     thread_local! {
         static BUFFER: RefCell<String> = const { RefCell::new(String::new()) };
     }
-    let in_netstat = |name: &&str| {
-        ["TcpExt", "IpExt", "MPTcpExt"]
-            .iter()
-            .any(|group| name.starts_with(group))
-    };
+    let in_netstat = |name: &&str| ["TcpExt", "IpExt", "MPTcpExt"].iter().any(|group| name.starts_with(group));
     let mut values = vec![None; names.len()];
     BUFFER.with_borrow_mut(|buffer| {
-        for (path, wanted) in [
-            (NETSTAT, names.iter().any(in_netstat)),
-            (SNMP, !names.iter().all(in_netstat)),
-        ] {
+        for (path, wanted) in [(NETSTAT, names.iter().any(in_netstat)), (SNMP, !names.iter().all(in_netstat))] {
             if !wanted {
                 continue;
             }
@@ -140,8 +127,7 @@ pub fn read_named(names: &[&'static str]) -> io::Result<Vec<Option<u64>>> {
             File::open(path)
                 .and_then(|mut file| file.read_to_string(buffer))
                 .map_err(|error| context(error, format!("read {path}")))?;
-            pick(buffer, names, &mut values)
-                .map_err(|error| context(error, format!("read {path}")))?;
+            pick(buffer, names, &mut values).map_err(|error| context(error, format!("read {path}")))?;
         }
         Ok(values)
     })
@@ -166,8 +152,7 @@ pub fn read_named(names: &[&'static str]) -> io::Result<Vec<Option<u64>>> {
 /// ```
 pub fn sysctl(name: &str) -> io::Result<String> {
     let path = sysctl_path(name)?;
-    let mut value =
-        fs::read_to_string(path).map_err(|error| context(error, format!("read sysctl {name}")))?;
+    let mut value = fs::read_to_string(path).map_err(|error| context(error, format!("read sysctl {name}")))?;
     value.truncate(value.trim_end().len());
     Ok(value)
 }
@@ -207,8 +192,7 @@ pub fn set_sysctl(name: &str, value: &str) -> io::Result<()> {
 /// Where `/proc/sys/net/ipv4` itself cannot be listed.
 pub fn tcp_sysctls() -> io::Result<BTreeMap<String, String>> {
     const DIRECTORY: &str = "/proc/sys/net/ipv4";
-    let entries =
-        fs::read_dir(DIRECTORY).map_err(|error| context(error, format!("list {DIRECTORY}")))?;
+    let entries = fs::read_dir(DIRECTORY).map_err(|error| context(error, format!("list {DIRECTORY}")))?;
     let mut values = BTreeMap::new();
     for entry in entries {
         let entry = entry.map_err(|error| context(error, format!("list {DIRECTORY}")))?;
@@ -235,10 +219,7 @@ fn sysctl_path(name: &str) -> io::Result<PathBuf> {
             other => other,
         })
         .collect();
-    if path
-        .split('/')
-        .any(|part| part.chars().all(|character| character == '.'))
-    {
+    if path.split('/').any(|part| part.chars().all(|character| character == '.')) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!("{name:?} is not a sysctl name: use the dotted form, net.ipv4.tcp_sack"),
@@ -315,13 +296,7 @@ mod tests {
 
     #[test]
     fn picking_gives_what_parsing_gives() {
-        let names = [
-            "TcpExtOutSegs",
-            "TcpMaxConn",
-            "TcpOutSegs",
-            "Absent",
-            "TcpExtDelayedACKs",
-        ];
+        let names = ["TcpExtOutSegs", "TcpMaxConn", "TcpOutSegs", "Absent", "TcpExtDelayedACKs"];
         let mut values = [None; 5];
         pick(TEXT, &names, &mut values).unwrap();
         assert_eq!(values, names.map(|name| parsed(TEXT).get(name)));
@@ -338,30 +313,12 @@ mod tests {
 
     #[test]
     fn since_is_signed_and_silent_about_what_one_side_lacks() {
-        let before: Counters = [
-            ("same", 3),
-            ("up", 1),
-            ("down", 9),
-            ("gone", 1),
-            ("wrapped", u64::MAX),
-        ]
-        .into_iter()
-        .collect();
-        let after: Counters = [
-            ("same", 3),
-            ("up", 4),
-            ("down", 7),
-            ("new", 1),
-            ("wrapped", 1),
-        ]
-        .into_iter()
-        .collect();
+        let before: Counters =
+            [("same", 3), ("up", 1), ("down", 9), ("gone", 1), ("wrapped", u64::MAX)].into_iter().collect();
+        let after: Counters = [("same", 3), ("up", 4), ("down", 7), ("new", 1), ("wrapped", 1)].into_iter().collect();
         let steps = after.since(&before);
         let expected = [("down", -2), ("up", 3), ("wrapped", 2)];
-        assert_eq!(
-            steps,
-            expected.map(|(name, step)| (name.to_owned(), step)).into()
-        );
+        assert_eq!(steps, expected.map(|(name, step)| (name.to_owned(), step)).into());
     }
 
     #[test]
@@ -394,11 +351,7 @@ mod tests {
             PathBuf::from("/proc/sys/net/ipv4/conf/eth0.1/forwarding")
         );
         for name in ["", ".net", "net..ipv4", "//.//.etc.passwd"] {
-            assert_eq!(
-                sysctl_path(name).unwrap_err().kind(),
-                io::ErrorKind::InvalidInput,
-                "{name:?}"
-            );
+            assert_eq!(sysctl_path(name).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{name:?}");
         }
     }
 }

@@ -12,8 +12,7 @@ use netlink_packet_route::{
     address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope},
     link::{LinkAttribute, LinkFlags, LinkMessage},
     route::{
-        RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol,
-        RouteScope, RouteType,
+        RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
     },
 };
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -32,10 +31,7 @@ pub fn index_of(name: &str) -> io::Result<u32> {
     let c_name = CString::new(name)?;
     // SAFETY: the name is a terminated string that outlives the call.
     match unsafe { libc::if_nametoindex(c_name.as_ptr()) } {
-        0 => Err(context(
-            io::Error::last_os_error(),
-            format!("find device {name:?}"),
-        )),
+        0 => Err(context(io::Error::last_os_error(), format!("find device {name:?}"))),
         index => Ok(index),
     }
 }
@@ -64,8 +60,7 @@ pub fn set_up(index: u32) -> io::Result<()> {
     link.header.index = index;
     link.header.flags = LinkFlags::Up;
     link.header.change_mask = LinkFlags::Up;
-    request(RouteNetlinkMessage::SetLink(link), 0)
-        .map_err(|error| context(error, format!("bring device {index} up")))
+    request(RouteNetlinkMessage::SetLink(link), 0).map_err(|error| context(error, format!("bring device {index} up")))
 }
 
 /// Sets a device's MTU, bytes of an IP packet.
@@ -94,28 +89,13 @@ pub fn add_address(index: u32, address: IpAddr, prefix: u8) -> io::Result<()> {
     message.header.index = index;
     message.header.family = family(address);
     message.header.prefix_len = prefix;
-    message.header.scope = if address.is_loopback() {
-        AddressScope::Host
-    } else {
-        AddressScope::Universe
-    };
+    message.header.scope = if address.is_loopback() { AddressScope::Host } else { AddressScope::Universe };
     if address.is_ipv6() {
         message.header.flags = AddressHeaderFlags::Nodad;
     }
-    message.attributes = vec![
-        AddressAttribute::Local(address),
-        AddressAttribute::Address(address),
-    ];
-    request(
-        RouteNetlinkMessage::NewAddress(message),
-        NLM_F_CREATE | NLM_F_EXCL,
-    )
-    .map_err(|error| {
-        context(
-            error,
-            format!("add address {address}/{prefix} to device {index}"),
-        )
-    })
+    message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
+    request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+        .map_err(|error| context(error, format!("add address {address}/{prefix} to device {index}")))
 }
 
 /// What a route tells the connections over it (`RTAX_*`, ip-route(8)).
@@ -178,24 +158,14 @@ pub fn replace_local_route(address: IpAddr, metrics: &RouteMetrics) -> io::Resul
         // As the kernel's own entries have it. Without it an unbound socket
         // would connect to 127.0.0.5 from 127.0.0.5 and no longer from
         // 127.0.0.1.
-        let source = if address.is_loopback() {
-            Ipv4Addr::LOCALHOST.into()
-        } else {
-            address
-        };
-        route
-            .attributes
-            .push(RouteAttribute::PrefSource(source.into()));
+        let source = if address.is_loopback() { Ipv4Addr::LOCALHOST.into() } else { address };
+        route.attributes.push(RouteAttribute::PrefSource(source.into()));
     }
     let metrics = metrics.attributes();
     if !metrics.is_empty() {
         route.attributes.push(RouteAttribute::Metrics(metrics));
     }
-    request(
-        RouteNetlinkMessage::NewRoute(route),
-        NLM_F_CREATE | NLM_F_REPLACE,
-    )
-    .map_err(doing)?;
+    request(RouteNetlinkMessage::NewRoute(route), NLM_F_CREATE | NLM_F_REPLACE).map_err(doing)?;
     if address.is_ipv6() {
         remove_kernel_route(address).map_err(doing)?;
     }
@@ -214,19 +184,13 @@ fn local_route(address: IpAddr, device: u32) -> RouteMessage {
         kind: RouteType::Local,
         ..RouteHeader::default()
     };
-    route.attributes = vec![
-        RouteAttribute::Destination(RouteAddress::from(address)),
-        RouteAttribute::Oif(device),
-    ];
+    route.attributes = vec![RouteAttribute::Destination(RouteAddress::from(address)), RouteAttribute::Oif(device)];
     route
 }
 
 fn remove_kernel_route(address: IpAddr) -> io::Result<()> {
     let mut route = RouteMessage::default();
-    route.header = RouteHeader {
-        protocol: RouteProtocol::Kernel,
-        ..local_route(address, 0).header
-    };
+    route.header = RouteHeader { protocol: RouteProtocol::Kernel, ..local_route(address, 0).header };
     route.attributes = vec![RouteAttribute::Destination(RouteAddress::from(address))];
     match request(RouteNetlinkMessage::DelRoute(route), 0) {
         // Removed by an earlier call.
@@ -357,10 +321,7 @@ pub(super) mod tests {
             let delayed = median_exchange(address);
             let jiffy = clock::jiffy().unwrap();
             assert!(delayed >= Duration::from_millis(40) - jiffy, "{delayed:?}");
-            let quick = RouteMetrics {
-                quickack: true,
-                ..RouteMetrics::default()
-            };
+            let quick = RouteMetrics { quickack: true, ..RouteMetrics::default() };
             // Twice: the second must not undo the first.
             replace_local_route(address, &quick).unwrap();
             replace_local_route(address, &quick).unwrap();
@@ -386,11 +347,7 @@ pub(super) mod tests {
     fn the_metrics_reach_new_connections() {
         in_private_namespace(|| {
             lo_up();
-            let metrics = RouteMetrics {
-                quickack: false,
-                rto_min_ms: Some(500),
-                initcwnd: Some(3),
-            };
+            let metrics = RouteMetrics { quickack: false, rto_min_ms: Some(500), initcwnd: Some(3) };
             replace_local_route(Ipv4Addr::LOCALHOST.into(), &metrics).unwrap();
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -416,27 +373,15 @@ pub(super) mod tests {
     fn the_table_reads_as_ip_would_have_written_it() {
         in_private_namespace(|| {
             lo_up();
-            let metrics = RouteMetrics {
-                quickack: true,
-                ..RouteMetrics::default()
-            };
+            let metrics = RouteMetrics { quickack: true, ..RouteMetrics::default() };
             replace_local_route(Ipv4Addr::LOCALHOST.into(), &metrics).unwrap();
-            let Ok(shown) = Command::new("ip")
-                .args(["route", "show", "table", "local"])
-                .output()
-            else {
+            let Ok(shown) = Command::new("ip").args(["route", "show", "table", "local"]).output() else {
                 eprintln!("not tested: no ip(8)");
                 return;
             };
             let table = String::from_utf8(shown.stdout).unwrap();
-            let row = table
-                .lines()
-                .find(|row| row.starts_with("local 127.0.0.1 "))
-                .unwrap();
-            assert!(
-                row.contains("quickack 1") && row.contains("src 127.0.0.1"),
-                "{table}"
-            );
+            let row = table.lines().find(|row| row.starts_with("local 127.0.0.1 ")).unwrap();
+            assert!(row.contains("quickack 1") && row.contains("src 127.0.0.1"), "{table}");
         });
     }
 }

@@ -135,21 +135,11 @@ pub fn sockets(family: Family) -> io::Result<Vec<DiagSocket>> {
         socket_id,
     });
     let mut found = Vec::new();
-    netlink::request(
-        NETLINK_SOCK_DIAG,
-        message,
-        netlink::NLM_F_DUMP,
-        |_, payload| {
-            found.push(decode(payload).ok_or_else(|| malformed("sock_diag answer too short"))?);
-            Ok(())
-        },
-    )
-    .map_err(|error| {
-        context(
-            error,
-            "list sockets by sock_diag (needs CONFIG_INET_TCP_DIAG)",
-        )
-    })?;
+    netlink::request(NETLINK_SOCK_DIAG, message, netlink::NLM_F_DUMP, |_, payload| {
+        found.push(decode(payload).ok_or_else(|| malformed("sock_diag answer too short"))?);
+        Ok(())
+    })
+    .map_err(|error| context(error, "list sockets by sock_diag (needs CONFIG_INET_TCP_DIAG)"))?;
     Ok(found)
 }
 
@@ -166,9 +156,8 @@ fn decode(payload: &[u8]) -> Option<DiagSocket> {
         };
         Some(SocketAddr::new(ip, port))
     };
-    let attributes: Vec<(u16, Vec<u8>)> = netlink::attributes(rest)
-        .map(|(kind, value)| (kind, value.to_vec()))
-        .collect();
+    let attributes: Vec<(u16, Vec<u8>)> =
+        netlink::attributes(rest).map(|(kind, value)| (kind, value.to_vec())).collect();
     let info = attributes.iter().find(|(kind, _)| *kind == INET_DIAG_INFO);
     Some(DiagSocket {
         local: address(4, 8)?,
@@ -243,12 +232,7 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert_eq!(of(&client, Family::V6).state, 1);
         let local = client.local_addr().unwrap();
-        assert!(
-            sockets(Family::V4)
-                .unwrap()
-                .iter()
-                .all(|socket| socket.local != local)
-        );
+        assert!(sockets(Family::V4).unwrap().iter().all(|socket| socket.local != local));
     }
 
     #[test]

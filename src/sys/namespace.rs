@@ -135,8 +135,7 @@ pub fn network_namespace() -> io::Result<OwnedFd> {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn network_namespace_inode() -> io::Result<u64> {
-    let metadata =
-        fs::metadata(NAMESPACE).map_err(|error| context(error, format!("stat {NAMESPACE}")))?;
+    let metadata = fs::metadata(NAMESPACE).map_err(|error| context(error, format!("stat {NAMESPACE}")))?;
     Ok(metadata.ino())
 }
 
@@ -159,8 +158,7 @@ pub fn may_unshare_network() -> bool {
 /// Where `/proc/self/status` is not readable.
 pub fn thread_count() -> io::Result<usize> {
     let text = status_field("/proc/self/status", "Threads:")?;
-    text.parse()
-        .map_err(|_| malformed(format!("/proc/self/status has {text:?} threads")))
+    text.parse().map_err(|_| malformed(format!("/proc/self/status has {text:?} threads")))
 }
 
 fn status_field(path: &str, name: &str) -> io::Result<String> {
@@ -184,11 +182,9 @@ fn explain_refusal(error: io::Error) -> io::Error {
              kernel.apparmor_restrict_unprivileged_userns and at the container's seccomp \
              profile, or be root"
             .to_owned(),
-        Some(libc::ENOSPC) => {
-            "none allowed: the sysctl user.max_user_namespaces or user.max_net_namespaces is \
+        Some(libc::ENOSPC) => "none allowed: the sysctl user.max_user_namespaces or user.max_net_namespaces is \
              used up or 0"
-                .to_owned()
-        }
+            .to_owned(),
         Some(libc::ENOSYS) => "this kernel has no user namespaces: be root".to_owned(),
         _ => return error,
     };
@@ -213,21 +209,11 @@ mod tests {
                 let handle = enter_network_namespace().unwrap();
                 let inode = network_namespace_inode().unwrap();
                 assert_ne!(inode, outside);
-                assert_eq!(
-                    File::from(handle.try_clone().unwrap())
-                        .metadata()
-                        .unwrap()
-                        .ino(),
-                    inode
-                );
+                assert_eq!(File::from(handle.try_clone().unwrap()).metadata().unwrap().ino(), inode);
                 (handle, inode)
             });
             let (handle, inode) = inside.join().unwrap();
-            assert_eq!(
-                network_namespace_inode().unwrap(),
-                outside,
-                "this thread stayed"
-            );
+            assert_eq!(network_namespace_inode().unwrap(), outside, "this thread stayed");
             let joined = scope.spawn(move || {
                 join_network_namespace(&handle).unwrap();
                 network_namespace_inode().unwrap()
@@ -261,11 +247,9 @@ mod tests {
 
     #[test]
     fn refusals_say_what_to_look_at() {
-        for (errno, word) in [
-            (libc::EPERM, "apparmor_restrict"),
-            (libc::ENOSPC, "max_user_namespaces"),
-            (libc::ENOSYS, "be root"),
-        ] {
+        for (errno, word) in
+            [(libc::EPERM, "apparmor_restrict"), (libc::ENOSPC, "max_user_namespaces"), (libc::ENOSYS, "be root")]
+        {
             let error = explain_refusal(io::Error::from_raw_os_error(errno));
             assert!(error.to_string().contains(word), "{error}");
             assert_eq!(crate::sys::errno(&error), Some(errno));

@@ -64,9 +64,7 @@ pub(super) fn request<M: NetlinkSerializable>(
         buffer.clear();
         let length = socket.recv(&mut buffer, libc::MSG_TRUNC)?;
         if length > buffer.len() {
-            return Err(malformed(format!(
-                "netlink answer of {length} bytes was cut short"
-            )));
+            return Err(malformed(format!("netlink answer of {length} bytes was cut short")));
         }
         if read_datagram(&buffer, &mut each)? {
             return Ok(());
@@ -75,13 +73,9 @@ pub(super) fn request<M: NetlinkSerializable>(
 }
 
 /// Reads the messages of one datagram; true once the last one was seen.
-fn read_datagram(
-    mut bytes: &[u8],
-    each: &mut impl FnMut(u16, &[u8]) -> io::Result<()>,
-) -> io::Result<bool> {
+fn read_datagram(mut bytes: &[u8], each: &mut impl FnMut(u16, &[u8]) -> io::Result<()>) -> io::Result<bool> {
     while !bytes.is_empty() {
-        let (kind, flags, payload, rest) =
-            split(bytes).ok_or_else(|| malformed("netlink answer with a bad length"))?;
+        let (kind, flags, payload, rest) = split(bytes).ok_or_else(|| malformed("netlink answer with a bad length"))?;
         bytes = rest;
         if flags & NLM_F_DUMP_INTR != 0 && kind != NLMSG_ERROR {
             return Err(io::Error::new(
@@ -130,19 +124,13 @@ fn acknowledged(flags: u16, payload: &[u8]) -> io::Result<()> {
         HEADER
     } else {
         let length = payload.get(4..8).and_then(|part| part.try_into().ok());
-        length
-            .map_or(HEADER, |length| u32::from_ne_bytes(length) as usize)
-            .next_multiple_of(4)
+        length.map_or(HEADER, |length| u32::from_ne_bytes(length) as usize).next_multiple_of(4)
     };
     let words = (flags & NLM_F_ACK_TLVS != 0)
         .then(|| payload.get(4 + repeated..))
         .flatten()
         .and_then(|rest| attributes(rest).find(|(kind, _)| *kind == NLMSGERR_ATTR_MSG))
-        .map(|(_, text)| {
-            String::from_utf8_lossy(text)
-                .trim_end_matches('\0')
-                .to_owned()
-        });
+        .map(|(_, text)| String::from_utf8_lossy(text).trim_end_matches('\0').to_owned());
     Err(match words {
         Some(words) => super::context(error, format!("kernel says {words:?}")),
         None => error,
@@ -192,11 +180,7 @@ mod tests {
         let (result, seen) = read(&bytes);
         assert!(!result.unwrap(), "no end seen yet");
         assert_eq!(seen, [(20, b"abc".to_vec()), (20, b"defgh".to_vec())]);
-        assert!(
-            read(&message(NLMSG_DONE, 2, &0_i32.to_ne_bytes()))
-                .0
-                .unwrap()
-        );
+        assert!(read(&message(NLMSG_DONE, 2, &0_i32.to_ne_bytes())).0.unwrap());
     }
 
     #[test]
@@ -217,13 +201,7 @@ mod tests {
         payload.extend(8_u16.to_ne_bytes());
         payload.extend(NLMSGERR_ATTR_MSG.to_ne_bytes());
         payload.extend(b"bad\0");
-        let error = read(&message(
-            NLMSG_ERROR,
-            NLM_F_CAPPED | NLM_F_ACK_TLVS,
-            &payload,
-        ))
-        .0
-        .unwrap_err();
+        let error = read(&message(NLMSG_ERROR, NLM_F_CAPPED | NLM_F_ACK_TLVS, &payload)).0.unwrap_err();
         assert!(error.to_string().contains("\"bad\""), "{error}");
         assert_eq!(super::super::errno(&error), Some(libc::EINVAL));
     }
@@ -240,17 +218,11 @@ mod tests {
 
     #[test]
     fn attributes_stop_where_the_bytes_do() {
-        let bytes = [
-            5, 0, 1, 0, 9, 0, 0, 0, 8, 0, 2, 0x80, 1, 2, 3, 4, 200, 0, 3, 0,
-        ];
+        let bytes = [5, 0, 1, 0, 9, 0, 0, 0, 8, 0, 2, 0x80, 1, 2, 3, 4, 200, 0, 3, 0];
         if cfg!(target_endian = "little") {
             let found: Vec<_> = attributes(&bytes).collect();
             assert_eq!(found, [(1, &[9][..]), (2, &[1, 2, 3, 4][..])]);
         }
-        assert_eq!(
-            attributes(&[0; 16]).count(),
-            0,
-            "a length of zero must not loop"
-        );
+        assert_eq!(attributes(&[0; 16]).count(), 0, "a length of zero must not loop");
     }
 }

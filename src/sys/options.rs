@@ -140,13 +140,7 @@ pub fn get(socket: impl AsFd, option: SocketOption) -> io::Result<i32> {
     // SAFETY: the descriptor is borrowed for the whole call; the kernel writes
     // at most `length` bytes, which is the size of `value`.
     check(unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            level,
-            name,
-            (&raw mut value).cast(),
-            &raw mut length,
-        )
+        libc::getsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut length)
     })?;
     Ok(value)
 }
@@ -192,10 +186,7 @@ pub fn set_congestion_control(socket: impl AsFd, name: &str) -> io::Result<()> {
 pub fn congestion_control(socket: impl AsFd) -> io::Result<String> {
     let name = SockRef::from(&socket).tcp_congestion()?;
     // The kernel fills the whole TCP_CA_NAME_MAX bytes, zeros after the name.
-    let end = name
-        .iter()
-        .position(|&byte| byte == 0)
-        .unwrap_or(name.len());
+    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
     Ok(String::from_utf8_lossy(&name[..end]).into_owned())
 }
 
@@ -258,11 +249,7 @@ mod tests {
     /// nothing fails.
     fn changes(option: SocketOption, value: i32, expected: i32) {
         let (client, _server) = pair();
-        assert_ne!(
-            get(&client, option).unwrap(),
-            expected,
-            "{option} starts there already"
-        );
+        assert_ne!(get(&client, option).unwrap(), expected, "{option} starts there already");
         set(&client, option, value).unwrap();
         assert_eq!(get(&client, option).unwrap(), expected, "{option}");
     }
@@ -305,10 +292,7 @@ mod tests {
         let error = set(&udp, SocketOption::NoDelay, 1).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOPROTOOPT));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        assert_eq!(
-            not_sent(&listener).unwrap_err().raw_os_error(),
-            Some(libc::EINVAL)
-        );
+        assert_eq!(not_sent(&listener).unwrap_err().raw_os_error(), Some(libc::EINVAL));
     }
 
     #[test]

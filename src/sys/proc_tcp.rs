@@ -72,19 +72,14 @@ pub struct ProcSocket {
 /// ```
 pub fn proc_sockets() -> io::Result<Vec<ProcSocket>> {
     let mut sockets = Vec::new();
-    for (path, optional) in [
-        ("/proc/thread-self/net/tcp", false),
-        ("/proc/thread-self/net/tcp6", true),
-    ] {
+    for (path, optional) in [("/proc/thread-self/net/tcp", false), ("/proc/thread-self/net/tcp6", true)] {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if optional && error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(context(error, format!("read {path}"))),
         };
         for row in text.lines().skip(1) {
-            sockets.push(
-                parse(row).ok_or_else(|| malformed(format!("read {path}: odd row {row:?}")))?,
-            );
+            sockets.push(parse(row).ok_or_else(|| malformed(format!("read {path}: odd row {row:?}")))?);
         }
     }
     Ok(sockets)
@@ -183,14 +178,8 @@ mod tests {
                    0 0 0 3 00000000097562d4";
         let socket = parse(row).unwrap();
         assert_eq!(socket.local, "192.0.2.2:41604".parse().unwrap());
-        assert_eq!(
-            (socket.state, socket.timer, socket.timer_ticks),
-            (6, 3, 0x2dc)
-        );
-        assert_eq!(
-            (socket.rto_ticks, socket.quick, socket.pingpong),
-            (None, None, None)
-        );
+        assert_eq!((socket.state, socket.timer, socket.timer_ticks), (6, 3, 0x2dc));
+        assert_eq!((socket.rto_ticks, socket.quick, socket.pingpong), (None, None, None));
     }
 
     #[cfg(target_endian = "little")]
@@ -222,8 +211,7 @@ mod tests {
         let found = sockets
             .iter()
             .find(|socket| {
-                socket.local == server.local_addr().unwrap()
-                    && socket.remote == client.local_addr().unwrap()
+                socket.local == server.local_addr().unwrap() && socket.remote == client.local_addr().unwrap()
             })
             .unwrap();
         assert_eq!(found.state, 1);

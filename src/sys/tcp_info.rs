@@ -227,19 +227,11 @@ impl TcpInfo {
 
 // The order of bit-fields in a byte follows the byte order of the machine.
 fn first_nibble(byte: u8) -> u8 {
-    if cfg!(target_endian = "little") {
-        byte & 0xf
-    } else {
-        byte >> 4
-    }
+    if cfg!(target_endian = "little") { byte & 0xf } else { byte >> 4 }
 }
 
 fn second_nibble(byte: u8) -> u8 {
-    if cfg!(target_endian = "little") {
-        byte >> 4
-    } else {
-        byte & 0xf
-    }
+    if cfg!(target_endian = "little") { byte >> 4 } else { byte & 0xf }
 }
 
 #[cfg(test)]
@@ -256,15 +248,11 @@ mod tests {
 
     /// Bytes that differ from their neighbours, so that a wrong offset shows.
     fn pattern() -> Vec<u8> {
-        (0..BUFFER)
-            .map(|index| (index % 251) as u8 ^ 0x5a)
-            .collect()
+        (0..BUFFER).map(|index| (index % 251) as u8 ^ 0x5a).collect()
     }
 
     fn fields(info: &TcpInfo) -> serde_json::Map<String, Value> {
-        let Value::Object(mut fields) = serde_json::to_value(info).unwrap() else {
-            panic!("TcpInfo is not an object")
-        };
+        let Value::Object(mut fields) = serde_json::to_value(info).unwrap() else { panic!("TcpInfo is not an object") };
         fields.remove("length");
         fields
     }
@@ -288,11 +276,7 @@ mod tests {
             }
             shorter = longer;
         }
-        assert_eq!(
-            appeared,
-            TcpInfo::OFFSETS.len(),
-            "each field appears exactly once"
-        );
+        assert_eq!(appeared, TcpInfo::OFFSETS.len(), "each field appears exactly once");
     }
 
     #[test]
@@ -300,14 +284,8 @@ mod tests {
         let bytes = pattern();
         for &(name, offset, size) in TcpInfo::OFFSETS {
             let end = offset + size;
-            assert!(
-                fields(&TcpInfo::decode(&bytes[..end - 1]))[name].is_null(),
-                "{name}"
-            );
-            assert!(
-                !fields(&TcpInfo::decode(&bytes[..end]))[name].is_null(),
-                "{name}"
-            );
+            assert!(fields(&TcpInfo::decode(&bytes[..end - 1]))[name].is_null(), "{name}");
+            assert!(!fields(&TcpInfo::decode(&bytes[..end]))[name].is_null(), "{name}");
         }
     }
 
@@ -318,10 +296,7 @@ mod tests {
         let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
         assert_eq!(info.unacked, Some(word(24)));
         assert_eq!(info.data_segs_out, Some(word(156)));
-        assert_eq!(
-            info.bytes_retrans,
-            Some(u64::from_ne_bytes(bytes[208..216].try_into().unwrap()))
-        );
+        assert_eq!(info.bytes_retrans, Some(u64::from_ne_bytes(bytes[208..216].try_into().unwrap())));
         let scales = first_nibble(bytes[6]) | second_nibble(bytes[6]) << 4;
         assert_eq!(info.snd_wscale, Some(first_nibble(bytes[6])));
         assert!(scales == bytes[6] || scales == bytes[6].rotate_left(4));
@@ -351,10 +326,7 @@ mod tests {
             rehash tcpi_rehash,
         ];
         for (name, offset) in theirs {
-            let ours = TcpInfo::OFFSETS
-                .iter()
-                .find(|field| field.0 == name)
-                .unwrap();
+            let ours = TcpInfo::OFFSETS.iter().find(|field| field.0 == name).unwrap();
             assert_eq!(ours.1, offset, "{name}");
         }
     }
@@ -378,17 +350,10 @@ mod tests {
 
     #[test]
     fn derived_counts_are_unknown_when_a_part_is() {
-        let info = TcpInfo {
-            segs_out: Some(7),
-            ..TcpInfo::default()
-        };
+        let info = TcpInfo { segs_out: Some(7), ..TcpInfo::default() };
         assert_eq!(info.bare_acks(), None);
         assert_eq!(info.data_segments(), None);
-        let info = TcpInfo {
-            total_retrans: Some(2),
-            data_segs_out: Some(1),
-            ..info
-        };
+        let info = TcpInfo { total_retrans: Some(2), data_segs_out: Some(1), ..info };
         assert_eq!(info.bare_acks(), Some(6));
         assert_eq!(info.data_segments(), Some(0), "saturates after a lost SYN");
     }
@@ -397,9 +362,6 @@ mod tests {
     fn a_socket_that_is_not_tcp_is_refused() {
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         let errno = TcpInfo::read(&udp).unwrap_err().raw_os_error().unwrap();
-        assert!(
-            [libc::ENOPROTOOPT, libc::EOPNOTSUPP].contains(&errno),
-            "{errno}"
-        );
+        assert!([libc::ENOPROTOOPT, libc::EOPNOTSUPP].contains(&errno), "{errno}");
     }
 }

@@ -33,17 +33,10 @@ pub struct Flags {
 
 impl Flags {
     /// Nothing but `MSG_NOSIGNAL`.
-    pub const NONE: Flags = Flags {
-        more: false,
-        eor: false,
-        dont_wait: false,
-    };
+    pub const NONE: Flags = Flags { more: false, eor: false, dont_wait: false };
 
     /// `MSG_MORE` alone.
-    pub const MORE: Flags = Flags {
-        more: true,
-        ..Flags::NONE
-    };
+    pub const MORE: Flags = Flags { more: true, ..Flags::NONE };
 
     fn bits(self) -> c_int {
         let mut bits = libc::MSG_NOSIGNAL;
@@ -102,11 +95,7 @@ pub fn send_vectored(socket: impl AsFd, pieces: &[IoSlice<'_>]) -> io::Result<us
 /// # Errors
 ///
 /// The kernel's own; `EMSGSIZE` for more than 1024 pieces.
-pub fn send_vectored_with(
-    socket: impl AsFd,
-    pieces: &[IoSlice<'_>],
-    flags: Flags,
-) -> io::Result<usize> {
+pub fn send_vectored_with(socket: impl AsFd, pieces: &[IoSlice<'_>], flags: Flags) -> io::Result<usize> {
     SockRef::from(&socket).send_vectored_with_flags(pieces, flags.bits())
 }
 
@@ -120,28 +109,13 @@ pub fn send_vectored_with(
 /// # Errors
 ///
 /// The kernel's own; `InvalidInput` for an offset past `i64::MAX`.
-pub fn send_file(
-    socket: impl AsFd,
-    file: impl AsFd,
-    offset: u64,
-    count: usize,
-) -> io::Result<usize> {
-    let mut offset = i64::try_from(offset).map_err(|_| {
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "sendfile offset is past the largest file",
-        )
-    })?;
+pub fn send_file(socket: impl AsFd, file: impl AsFd, offset: u64, count: usize) -> io::Result<usize> {
+    let mut offset = i64::try_from(offset)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "sendfile offset is past the largest file"))?;
     // SAFETY: both descriptors are borrowed for the whole call; the kernel
     // reads and writes one 64-bit offset through the pointer.
-    let sent = unsafe {
-        libc::sendfile64(
-            socket.as_fd().as_raw_fd(),
-            file.as_fd().as_raw_fd(),
-            &raw mut offset,
-            count,
-        )
-    };
+    let sent =
+        unsafe { libc::sendfile64(socket.as_fd().as_raw_fd(), file.as_fd().as_raw_fd(), &raw mut offset, count) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
@@ -183,15 +157,9 @@ pub struct Interest {
 
 impl Interest {
     /// Reading alone.
-    pub const READ: Interest = Interest {
-        read: true,
-        write: false,
-    };
+    pub const READ: Interest = Interest { read: true, write: false };
     /// Writing alone.
-    pub const WRITE: Interest = Interest {
-        read: false,
-        write: true,
-    };
+    pub const WRITE: Interest = Interest { read: false, write: true };
 }
 
 /// What a descriptor was found to be by [`wait`].
@@ -238,17 +206,10 @@ impl Ready {
 /// assert!(!ready[0].readable);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn wait(
-    fds: &[(BorrowedFd<'_>, Interest)],
-    timeout: Option<Duration>,
-) -> io::Result<Vec<Ready>> {
+pub fn wait(fds: &[(BorrowedFd<'_>, Interest)], timeout: Option<Duration>) -> io::Result<Vec<Ready>> {
     let mut polled: Vec<libc::pollfd> = fds
         .iter()
-        .map(|(fd, interest)| libc::pollfd {
-            fd: fd.as_raw_fd(),
-            events: interest_bits(*interest),
-            revents: 0,
-        })
+        .map(|(fd, interest)| libc::pollfd { fd: fd.as_raw_fd(), events: interest_bits(*interest), revents: 0 })
         .collect();
     let timeout = timeout.map(|duration| libc::timespec {
         tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
@@ -258,14 +219,7 @@ pub fn wait(
     // SAFETY: `polled` holds as many entries as said and is not touched
     // meanwhile; `timeout` is null or points to a value that outlives the call;
     // a null signal mask leaves the mask alone.
-    check(unsafe {
-        libc::ppoll(
-            polled.as_mut_ptr(),
-            polled.len() as libc::nfds_t,
-            timeout,
-            ptr::null(),
-        )
-    })?;
+    check(unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout, ptr::null()) })?;
     Ok(polled.iter().map(|entry| ready(entry.revents)).collect())
 }
 
@@ -330,11 +284,7 @@ mod tests {
     #[test]
     fn vectored_keeps_the_order() {
         let (client, server) = pair();
-        let pieces = [
-            IoSlice::new(b"one "),
-            IoSlice::new(b"two "),
-            IoSlice::new(b"three"),
-        ];
+        let pieces = [IoSlice::new(b"one "), IoSlice::new(b"two "), IoSlice::new(b"three")];
         assert_eq!(send_vectored(&client, &pieces).unwrap(), 13);
         assert_eq!(receive_exactly(&server, 13), b"one two three");
     }
@@ -351,18 +301,8 @@ mod tests {
 
     #[test]
     fn memory_file_has_its_length() {
-        assert_eq!(
-            memory_file("length", 4096)
-                .unwrap()
-                .metadata()
-                .unwrap()
-                .len(),
-            4096
-        );
-        assert_eq!(
-            memory_file("a\0b", 1).unwrap_err().kind(),
-            io::ErrorKind::InvalidInput
-        );
+        assert_eq!(memory_file("length", 4096).unwrap().metadata().unwrap().len(), 4096);
+        assert_eq!(memory_file("a\0b", 1).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 
     #[test]
@@ -376,22 +316,13 @@ mod tests {
                 Ok(_) => assert!(Instant::now() < deadline, "sends keep succeeding"),
             }
         };
-        assert!(
-            matches!(
-                error.kind(),
-                io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
-            ),
-            "{error}"
-        );
+        assert!(matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset), "{error}");
     }
 
     #[test]
     fn wait_reports_each_descriptor_in_order() {
         let (client, mut server) = pair();
-        let wanted = [
-            (client.as_fd(), Interest::READ),
-            (server.as_fd(), Interest::WRITE),
-        ];
+        let wanted = [(client.as_fd(), Interest::READ), (server.as_fd(), Interest::WRITE)];
         let ready = wait(&wanted, Some(Duration::from_secs(5))).unwrap();
         assert_eq!(ready[0], Ready::default());
         assert!(ready[1].writable && !ready[1].readable);

@@ -1,0 +1,353 @@
+//! What was seen while an exchange was played: plain data with the raw samples, nothing judged.
+//!
+//! Everything here is serialisable and carries a [`SCHEMA`] version. A field that the kernel or the place
+//! could not tell is `None`, never 0.
+
+use crate::exchange::{Exchange, Side, Sides, Step};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Version of the written form of an [`Observation`].
+pub const SCHEMA: u32 = 1;
+
+/// What was seen while one exchange was played.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Observation {
+    /// Version of this form.
+    pub schema: u32,
+    /// What was played.
+    pub exchange: Exchange,
+    /// Who ran when.
+    pub order: Order,
+    /// Whether each request had a connection of its own.
+    pub fresh: bool,
+    /// Where it was played.
+    pub environment: Environment,
+    /// One entry per request, in order.
+    pub requests: Vec<Request>,
+    /// Both sockets, before the first request and after the last; the last connection's where each request had its own.
+    pub sockets: Sides<SocketSeen>,
+    /// The relay's two sockets, towards the client and towards the server.
+    pub relay: Option<Sides<SocketSeen>>,
+    /// Microseconds from `connect` to the accepted socket, one per connection.
+    pub opened_us: Vec<u64>,
+    /// Changes of the namespace's counters over the whole play, by nstat's names; `None` where others share them.
+    pub counters: Option<BTreeMap<String, i64>>,
+    /// CPU time of the playing threads, microseconds.
+    pub cpu_us: Option<u64>,
+    /// Time from the first request's start to the last one's end, microseconds.
+    pub elapsed_us: u64,
+}
+
+/// Who runs when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// One thread owns both sockets and runs each side until it blocks.
+    #[default]
+    Ordered,
+    /// Two threads that hand over when the next read needs bytes not yet written.
+    Turns,
+    /// Two threads, as real programs run.
+    Free,
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ordered => "ordered",
+            Self::Turns => "turns",
+            Self::Free => "free",
+        })
+    }
+}
+
+/// Where an exchange was played.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Environment {
+    /// "private namespace", "shared loopback" or "wire".
+    pub place: String,
+    /// "IPv4" or "IPv6".
+    pub family: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// One jiffy in microseconds.
+    pub jiffy_us: u64,
+    /// The shortest delayed ACK that the kernel sends under its settings, microseconds.
+    pub delayed_ack_us: u64,
+    /// Replies in a row that put a receiver into pingpong mode.
+    pub pingpong_threshold: Option<u32>,
+    /// What was pinned for the run and to what, sysctls by name.
+    pub pinned: BTreeMap<String, String>,
+}
+
+/// One of the sockets of an exchange; a relay has two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Socket {
+    /// The client's.
+    Client,
+    /// The server's.
+    Server,
+    /// The relay's, towards the client.
+    RelayTowardsClient,
+    /// The relay's, towards the server.
+    RelayTowardsServer,
+}
+
+impl Socket {
+    /// The side of its own connection that the socket is on.
+    #[must_use]
+    pub fn side(self) -> Side {
+        match self {
+            Self::Client | Self::RelayTowardsServer => Side::Client,
+            Self::Server | Self::RelayTowardsClient => Side::Server,
+        }
+    }
+}
+
+impl From<Side> for Socket {
+    fn from(side: Side) -> Self {
+        match side {
+            Side::Client => Self::Client,
+            Side::Server => Self::Server,
+        }
+    }
+}
+
+impl fmt::Display for Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Client => "client",
+            Self::Server => "server",
+            Self::RelayTowardsClient => "relay towards the client",
+            Self::RelayTowardsServer => "relay towards the server",
+        })
+    }
+}
+
+/// One request as it went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// The first is 1.
+    pub number: u32,
+    /// From the client's first step that is no pause to the end of its script, microseconds.
+    pub latency_us: u64,
+    /// Both receivers just before it.
+    pub receivers: Sides<Receiver>,
+    /// Every write, in the order in which they returned.
+    pub writes: Vec<Write>,
+    /// Every time that bytes stayed in a socket after a write returned.
+    pub holds: Vec<Hold>,
+    /// Both sockets at the first moment when neither side could go on.
+    pub blocked: Option<Sides<SocketState>>,
+    /// Data segments that each side sent, retransmissions left out.
+    pub data_segments: Sides<Option<u32>>,
+    /// Segments without data that each side sent.
+    pub bare_acks: Sides<Option<u32>>,
+    /// Delayed-ACK timers that fired in the namespace.
+    pub delayed_acks: Option<i64>,
+    /// How long the playing thread waited for a CPU, microseconds.
+    pub run_queue_us: Option<u64>,
+}
+
+/// A socket's state as a receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Receiver {
+    /// Whether it is in pingpong mode (delays its ACKs): `getsockopt(TCP_QUICKACK)` is 0.
+    pub pingpong: Option<bool>,
+    /// The delayed-ACK timeout that it would use, microseconds; 0 before any data came.
+    pub ato_us: Option<u32>,
+}
+
+/// One write as it returned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Write {
+    /// Who wrote.
+    pub socket: Socket,
+    /// Bytes written.
+    pub bytes: u32,
+    /// Bytes that the kernel had not sent when the call returned (`SIOCOUTQNSD`).
+    pub held: Option<u32>,
+    /// Data segments that the socket has sent since the connection opened.
+    pub data_segments: Option<u32>,
+    /// Milliseconds since the socket last received data (`tcpi_last_data_recv`, which counts jiffies).
+    pub since_received_ms: Option<u32>,
+}
+
+/// Bytes that stayed in a socket after a write, and how they left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// Whose socket held them.
+    pub socket: Socket,
+    /// The step that left them there.
+    #[serde(with = "step_text")]
+    pub step: Step,
+    /// The most bytes that were held.
+    pub bytes: u32,
+    /// Segments in flight when the hold began.
+    pub unacked: Option<u32>,
+    /// The congestion window then, in segments.
+    pub cwnd: Option<u32>,
+    /// The rule that held them.
+    pub rule: Rule,
+    /// What let them go.
+    pub released_by: Release,
+    /// Whether neither side could go on meanwhile.
+    pub waited: bool,
+    /// From the write's return until the release was noticed, microseconds.
+    pub lasted_us: u64,
+}
+
+/// The rule under which a socket kept bytes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    /// A small segment waits while an earlier small segment is unacknowledged (`tcp_nagle_check`).
+    Nagle,
+    /// `TCP_CORK` is set.
+    Cork,
+    /// The last write carried `MSG_MORE`.
+    More,
+    /// The congestion window is full.
+    CongestionWindow,
+    /// Something else: the receive window, pacing, a queue below.
+    Other,
+}
+
+/// What let held bytes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Release {
+    /// The peer's delayed-ACK timer fired.
+    DelayedAck,
+    /// An ACK that the peer sent without waiting for the timer.
+    Ack,
+    /// The peer's own data carried the ACK.
+    Reply,
+    /// The persist timer: `TCP_CORK` and `MSG_MORE` have no other end.
+    PersistTimer,
+    /// The tail loss probe.
+    LossProbe,
+    /// A later step of the same side: a write, an option, a shutdown.
+    OwnStep,
+    /// Still held when the exchange ended.
+    Never,
+}
+
+/// A socket before the first request and after the last.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SocketSeen {
+    /// `TCP_NODELAY` as the kernel reported it on the open connection, before any option was set on it.
+    pub nodelay: Option<bool>,
+    /// `TCP_CORK` likewise.
+    pub cork: Option<bool>,
+    /// `TCP_QUICKACK` likewise: false means pingpong mode.
+    pub quickack: Option<bool>,
+    /// Before the first request.
+    pub before: SocketState,
+    /// After the last request.
+    pub after: SocketState,
+    /// Data segments sent over all requests and connections, retransmissions left out.
+    pub data_segments: Option<u32>,
+    /// Segments without data sent over all requests and connections.
+    pub bare_acks: Option<u32>,
+    /// Segments sent again.
+    pub retransmitted: Option<u32>,
+}
+
+/// What `TCP_INFO` tells of a socket at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SocketState {
+    /// Largest segment that it sends now, bytes (`tcpi_snd_mss`).
+    pub mss: Option<u32>,
+    /// Largest segment that it may be sent, bytes (`tcpi_advmss`).
+    pub advertised_mss: Option<u32>,
+    /// Its estimate of the peer's segment size, bytes (`tcpi_rcv_mss`).
+    pub receive_mss: Option<u32>,
+    /// Congestion window, segments.
+    pub cwnd: Option<u32>,
+    /// Retransmission timeout, microseconds.
+    pub rto_us: Option<u32>,
+    /// Delayed-ACK timeout, microseconds.
+    pub ato_us: Option<u32>,
+    /// Smoothed round-trip time, microseconds.
+    pub rtt_us: Option<u32>,
+    /// Smallest round-trip time, microseconds.
+    pub min_rtt_us: Option<u32>,
+    /// Segments in flight.
+    pub unacked: Option<u32>,
+    /// Bytes written and never sent (`tcpi_notsent_bytes`).
+    pub not_sent: Option<u32>,
+    /// Segments with data sent, retransmissions included (`tcpi_data_segs_out`).
+    pub data_segments_sent: Option<u32>,
+    /// All segments sent (`tcpi_segs_out`).
+    pub segments_sent: Option<u32>,
+    /// Segments sent again (`tcpi_total_retrans`).
+    pub retransmitted: Option<u32>,
+    /// Payload bytes sent, retransmissions included (`tcpi_bytes_sent`).
+    pub bytes_sent: Option<u64>,
+    /// Payload bytes sent again (`tcpi_bytes_retrans`).
+    pub bytes_retransmitted: Option<u64>,
+    /// Payload bytes received (`tcpi_bytes_received`).
+    pub bytes_received: Option<u64>,
+    /// The receiver's window target, bytes (`tcpi_rcv_ssthresh`).
+    pub receive_ssthresh: Option<u32>,
+    /// The window that it offers, bytes (`tcpi_rcv_wnd`).
+    pub receive_window: Option<u32>,
+    /// The window that the peer offers, bytes (`tcpi_snd_wnd`).
+    pub send_window: Option<u32>,
+}
+
+impl SocketState {
+    /// Segments with data sent, retransmissions left out.
+    #[must_use]
+    pub fn data_segments(&self) -> Option<u32> {
+        Some(self.data_segments_sent?.saturating_sub(self.retransmitted?))
+    }
+
+    /// Segments without data sent; the handshake's own count too.
+    #[must_use]
+    pub fn bare_acks(&self) -> Option<u32> {
+        Some(self.segments_sent?.saturating_sub(self.data_segments_sent?))
+    }
+}
+
+impl Observation {
+    /// The latency of every request, microseconds, in order.
+    #[must_use]
+    pub fn latencies_us(&self) -> Vec<u64> {
+        self.requests.iter().map(|request| request.latency_us).collect()
+    }
+
+    /// Change of one of the namespace's counters; 0 where the counter exists and stood still.
+    #[must_use]
+    pub fn counter(&self, name: &str) -> Option<i64> {
+        self.counters.as_ref()?.get(name).copied()
+    }
+
+    /// The most bytes that each side's socket held at the end of a write.
+    #[must_use]
+    pub fn most_held(&self, side: Side) -> u32 {
+        let writes = self.requests.iter().flat_map(|request| &request.writes);
+        writes.filter(|write| write.socket == side.into()).filter_map(|write| write.held).max().unwrap_or(0)
+    }
+}
+
+/// Steps are written in the notation.
+mod step_text {
+    use crate::exchange::{Exchange, Step};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(step: &Step, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(step)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Step, D::Error> {
+        use serde::de::Error;
+        let text = String::deserialize(deserializer)?;
+        let exchange: Exchange = format!("C: {text} / S:").parse().map_err(D::Error::custom)?;
+        exchange.client.steps.into_iter().next().ok_or_else(|| D::Error::custom("a step is missing"))
+    }
+}

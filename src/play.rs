@@ -1,0 +1,262 @@
+//! Plays an exchange in a lab on real sockets and watches it.
+//!
+//! ```no_run
+//! use smallwrites::lab::Conditions;
+//! use smallwrites::play::Play;
+//!
+//! let play = Play::new("C: W10 W10 R20 / S: R20 W20".parse()?).requests(50);
+//! let seen = Conditions::default().run(|lab| play.run(lab))??;
+//! assert_eq!(seen.sockets.client.data_segments, Some(100));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod boundary;
+mod connection;
+mod endpoint;
+mod ordered;
+mod threads;
+mod watch;
+
+use crate::exchange::{Exchange, Setting, Side, Sides, Step};
+use crate::lab::Lab;
+use crate::observation::{Observation, Order, SCHEMA, Socket, SocketSeen};
+use crate::sys::clock;
+use crate::sys::counters::Counters;
+use boundary::{Boundary, request};
+use connection::Connection;
+use std::fmt;
+use std::io;
+use std::time::{Duration, Instant};
+use watch::Seen;
+
+/// No single wait may last longer, unless [`Play::deadline`] says so: twice what the longest retransmission
+/// that a claim needs takes.
+pub const DEADLINE: Duration = Duration::from_secs(10);
+
+/// What to play, how often and in which order.
+#[derive(Debug, Clone)]
+pub struct Play {
+    exchange: Exchange,
+    requests: u32,
+    order: Order,
+    fresh: bool,
+    deadline: Duration,
+}
+
+/// Why an exchange could not be played to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlayError {
+    /// Neither side can ever go on.
+    #[error("request {request} is stuck: {}; let each side read what the other writes", list(.waiting))]
+    Stuck {
+        /// The first is 1.
+        request: u32,
+        /// Who waits where.
+        waiting: Vec<Waiting>,
+    },
+    /// A wait lasted longer than the deadline.
+    #[error("request {request}: nothing happened for {} s: {}; the kernel let go of nothing", .after.as_secs(), list(.waiting))]
+    Deadline {
+        /// The first is 1.
+        request: u32,
+        /// The deadline.
+        after: Duration,
+        /// Who waits where.
+        waiting: Vec<Waiting>,
+    },
+    /// The peer shut down while a read still waited.
+    #[error("request {request}: {waiting}, and its peer has shut down; play one request, or a connection for each")]
+    Closed {
+        /// The first is 1.
+        request: u32,
+        /// Who waits where.
+        waiting: Waiting,
+    },
+    /// An option was refused.
+    #[error("the {socket}'s socket refuses {setting}: {source}")]
+    Option {
+        /// Whose socket.
+        socket: Socket,
+        /// The option and its value.
+        setting: Setting,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A relay runs in the player's own thread.
+    #[error("a relay plays in order `ordered` only, not in `{0}`")]
+    NoRelay(Order),
+    /// Any other refusal of the kernel.
+    #[error("cannot {doing}: {source}")]
+    Call {
+        /// What was being done.
+        doing: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// A side that waits, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// Who.
+    pub side: Side,
+    /// Its step, the first being 1, repetitions written out.
+    pub number: usize,
+    /// The step; `None` for a side that has ended its script.
+    pub step: Option<Step>,
+    /// Bytes of the step already done.
+    pub done: u32,
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.step {
+            None => write!(f, "the {} has ended its script", self.side),
+            Some(step) if self.done > 0 => {
+                write!(f, "the {} waits in step {} ({step}) with {} bytes done", self.side, self.number, self.done)
+            }
+            Some(step) => write!(f, "the {} waits in step {} ({step})", self.side, self.number),
+        }
+    }
+}
+
+fn list(waiting: &[Waiting]) -> String {
+    waiting.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl Play {
+    /// One request of an exchange, in order [`Order::Ordered`].
+    #[must_use]
+    pub fn new(exchange: Exchange) -> Self {
+        Self { exchange, requests: 1, order: Order::default(), fresh: false, deadline: DEADLINE }
+    }
+
+    /// So many requests, one after another.
+    #[must_use]
+    pub fn requests(mut self, requests: u32) -> Self {
+        self.requests = requests;
+        self
+    }
+
+    /// Who runs when.
+    #[must_use]
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// A connection of its own for every request.
+    #[must_use]
+    pub fn fresh(mut self) -> Self {
+        self.fresh = true;
+        self
+    }
+
+    /// The longest single wait; [`DEADLINE`] unless said.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Plays it in the calling thread's lab.
+    ///
+    /// # Errors
+    ///
+    /// Where the sides deadlock, a wait outlasts the deadline, or the kernel refuses a call or an option.
+    pub fn run(&self, lab: &Lab) -> Result<Observation, PlayError> {
+        let counters = lab.owns_counters().then(Counters::read).transpose().map_err(call("read the counters"))?;
+        let cpu = clock::thread_cpu_time().ok();
+        let listener = connection::Listener::open(lab, &self.exchange, self.order)?;
+        let mut seen = Seen::default();
+        let mut requests = Vec::new();
+        let mut sockets = Sides::from_fn(|_| SocketSeen::default());
+        let mut relay = None;
+        let mut opened_us = Vec::new();
+        let mut elapsed = Duration::ZERO;
+
+        let (connections, each) = if self.fresh { (self.requests, 1) } else { (1, self.requests) };
+        for connection in 0..connections {
+            let mut open = Connection::open(lab, &listener, &self.exchange, self.deadline)?;
+            opened_us.push(microseconds(open.opened));
+            let inherited = open.inherited.clone();
+            let first = requests.len() as u32;
+            let started = Instant::now();
+            let run = match self.order {
+                Order::Ordered => ordered::run(lab, &mut open, self.deadline, first, each)?,
+                Order::Turns | Order::Free => threads::run(lab, &mut open, self.order, self.deadline, first, each)?,
+            };
+            elapsed += started.elapsed();
+            for (i, pair) in run.boundaries.windows(2).enumerate() {
+                requests.push(request(first + i as u32 + 1, &pair[0], &pair[1], &run.latencies[i]));
+            }
+            seen.append(run.seen);
+            let ends = (run.boundaries.first(), run.boundaries.last());
+            let (Some(before), Some(after)) = ends else { continue };
+            for side in Side::BOTH {
+                add(&mut sockets[side], inherited[side], before, after, side, connection == 0);
+            }
+            if let Some(states) = open.relay_states() {
+                relay = Some(states);
+            }
+        }
+        seen.fill(&mut requests);
+        let counters = match counters {
+            Some(before) => Some(changes(&before)?),
+            None => None,
+        };
+        Ok(Observation {
+            schema: SCHEMA,
+            exchange: self.exchange.clone(),
+            order: self.order,
+            fresh: self.fresh,
+            environment: lab.environment(),
+            requests,
+            sockets,
+            relay,
+            opened_us,
+            counters,
+            cpu_us: cpu.and_then(|before| Some(microseconds(clock::thread_cpu_time().ok()?.saturating_sub(before)))),
+            elapsed_us: microseconds(elapsed),
+        })
+    }
+}
+
+/// Every counter's change, those that stood still included: a counter that is missing is not one at 0.
+fn changes(before: &Counters) -> Result<std::collections::BTreeMap<String, i64>, PlayError> {
+    let after = Counters::read().map_err(call("read the counters"))?;
+    let mut changes = after.since(before);
+    for (name, _) in after.iter().filter(|(name, _)| name.starts_with("Tcp")) {
+        changes.entry(name.to_owned()).or_insert(0);
+    }
+    Ok(changes)
+}
+
+fn add(
+    seen: &mut SocketSeen,
+    inherited: [Option<bool>; 3],
+    before: &Boundary,
+    after: &Boundary,
+    side: Side,
+    first: bool,
+) {
+    let sum = |old: Option<u32>, from: Option<u32>, to: Option<u32>| {
+        let change = to?.saturating_sub(from?);
+        if first { Some(change) } else { Some(old? + change) }
+    };
+    let (from, to) = (before.states[side], after.states[side]);
+    seen.data_segments = sum(seen.data_segments, from.data_segments(), to.data_segments());
+    seen.bare_acks = sum(seen.bare_acks, from.bare_acks(), to.bare_acks());
+    seen.retransmitted = sum(seen.retransmitted, from.retransmitted, to.retransmitted);
+    [seen.nodelay, seen.cork, seen.quickack] = inherited;
+    (seen.before, seen.after) = (from, to);
+}
+
+fn microseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn call(doing: &'static str) -> impl Fn(io::Error) -> PlayError {
+    move |source| PlayError::Call { doing, source }
+}

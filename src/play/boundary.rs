@@ -1,0 +1,97 @@
+//! What is looked at between two requests.
+
+use super::microseconds;
+use crate::exchange::{Side, Sides};
+use crate::lab::Lab;
+use crate::observation::{Receiver, Request, SocketState};
+use crate::sys::tcp_info::TcpInfo;
+use crate::sys::{clock, counters, options, options::SocketOption};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// Both sockets and the counters at one moment.
+#[derive(Debug, Clone)]
+pub(super) struct Boundary {
+    pub(super) states: Sides<SocketState>,
+    receivers: Sides<Receiver>,
+    delayed_acks: Option<u64>,
+    run_queue: Option<Duration>,
+}
+
+/// How long one request took, and what both sockets looked like when neither side could go on.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Lap {
+    pub(super) latency: Duration,
+    pub(super) blocked: Option<Sides<SocketState>>,
+}
+
+impl Boundary {
+    pub(super) fn look(lab: &Lab, client: impl AsFd, server: impl AsFd) -> Self {
+        let ends = Sides { client: client.as_fd(), server: server.as_fd() };
+        let delayed_acks = lab.owns_counters().then(|| counters::read_named(&["TcpExtDelayedACKs"]).ok()?[0]).flatten();
+        let states = Sides::from_fn(|side| state(ends[side]));
+        Self {
+            states,
+            receivers: Sides::from_fn(|side| Receiver { pingpong: pingpong(ends[side]), ato_us: states[side].ato_us }),
+            delayed_acks,
+            run_queue: clock::run_queue_delay().ok(),
+        }
+    }
+}
+
+/// The record of the request between two boundaries; writes and holds are filled in later.
+pub(super) fn request(number: u32, before: &Boundary, after: &Boundary, lap: &Lap) -> Request {
+    let grown = |count: fn(&SocketState) -> Option<u32>, side: Side| {
+        Some(count(&after.states[side])?.saturating_sub(count(&before.states[side])?))
+    };
+    Request {
+        number,
+        latency_us: microseconds(lap.latency),
+        receivers: before.receivers,
+        writes: Vec::new(),
+        holds: Vec::new(),
+        blocked: lap.blocked,
+        data_segments: Sides::from_fn(|side| grown(SocketState::data_segments, side)),
+        bare_acks: Sides::from_fn(|side| grown(SocketState::bare_acks, side)),
+        delayed_acks: difference(before.delayed_acks, after.delayed_acks),
+        run_queue_us: before.run_queue.zip(after.run_queue).map(|(from, to)| microseconds(to.saturating_sub(from))),
+    }
+}
+
+/// Whether a socket is in pingpong mode: `getsockopt(TCP_QUICKACK)` is its negation.
+pub(super) fn pingpong(socket: impl AsFd) -> Option<bool> {
+    options::get(socket, SocketOption::QuickAck).ok().map(|quick| quick == 0)
+}
+
+/// What `TCP_INFO` tells of a socket now; all unknown where it cannot be read.
+pub(super) fn state(socket: impl AsFd) -> SocketState {
+    TcpInfo::read(socket).map(|info| from_info(&info)).unwrap_or_default()
+}
+
+pub(super) fn from_info(info: &TcpInfo) -> SocketState {
+    SocketState {
+        mss: info.snd_mss,
+        advertised_mss: info.advmss,
+        receive_mss: info.rcv_mss,
+        cwnd: info.snd_cwnd,
+        rto_us: info.rto,
+        ato_us: info.ato,
+        rtt_us: info.rtt,
+        min_rtt_us: info.min_rtt,
+        unacked: info.unacked,
+        not_sent: info.notsent_bytes,
+        data_segments_sent: info.data_segs_out,
+        segments_sent: info.segs_out,
+        retransmitted: info.total_retrans,
+        bytes_sent: info.bytes_sent,
+        bytes_retransmitted: info.bytes_retrans,
+        bytes_received: info.bytes_received,
+        receive_ssthresh: info.rcv_ssthresh,
+        receive_window: info.rcv_wnd,
+        send_window: info.snd_wnd,
+    }
+}
+
+fn difference(before: Option<u64>, after: Option<u64>) -> Option<i64> {
+    Some(after? as i64 - before? as i64)
+}

@@ -1,0 +1,242 @@
+//! Two threads with blocking sockets: taking turns, or running free.
+
+use super::boundary::{Boundary, Lap};
+use super::connection::Connection;
+use super::endpoint::{Attempt, Endpoint, Need};
+use super::ordered::Run;
+use super::watch::{Before, Seen, Watch};
+use super::{PlayError, Waiting, call};
+use crate::exchange::{Side, Sides, Step};
+use crate::lab::Lab;
+use crate::observation::Order;
+use socket2::Socket;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Stack of a playing thread, bytes.
+const STACK: usize = 256 << 10;
+
+/// A read that takes longer has waited for a timer or for a CPU.
+const LONG: Duration = Duration::from_millis(2);
+
+/// Plays `requests` requests on an open connection; the first is number `first`, from 0.
+pub(super) fn run(
+    lab: &Lab,
+    connection: &mut Connection,
+    order: Order,
+    deadline: Duration,
+    first: u32,
+    requests: u32,
+) -> Result<Run, PlayError> {
+    if connection.relay.is_some() {
+        return Err(PlayError::NoRelay(order));
+    }
+    let turns = (order == Order::Turns).then(|| Turns::new(deadline, first));
+    let (client, server) = (&mut connection.client, &mut connection.server);
+    let sockets = Sides { client: clone(&client.socket)?, server: clone(&server.socket)? };
+    let player = |side: Side| Player {
+        turns: turns.as_ref(),
+        watch: Watch::new(lab, side.into(), &sockets[side], &sockets[side.peer()], false),
+        deadline,
+        first,
+    };
+    let (mut playing_client, mut playing_server) = (player(Side::Client), player(Side::Server));
+    thread::scope(|scope| {
+        let server =
+            thread::Builder::new().name("server".to_owned()).stack_size(STACK).spawn_scoped(scope, move || {
+                let played = (0..requests).try_for_each(|request| playing_server.request(server, request).map(drop));
+                playing_server.leave();
+                played.map(|()| playing_server.watch.end())
+            });
+        let server = server.map_err(call("start a thread"))?;
+        let mut boundaries = vec![Boundary::look(lab, &sockets.client, &sockets.server)];
+        let mut latencies = Vec::with_capacity(requests as usize);
+        let played = (0..requests).try_for_each(|request| {
+            latencies.push(playing_client.request(client, request)?);
+            boundaries.push(Boundary::look(lab, &sockets.client, &sockets.server));
+            Ok(())
+        });
+        playing_client.leave();
+        let server = server.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        // The side that got stuck first knows more than the one that was then left alone.
+        played?;
+        let mut seen = Seen::default();
+        seen.append(playing_client.watch.end());
+        seen.append(server?);
+        Ok(Run { boundaries, latencies, seen })
+    })
+}
+
+fn clone(socket: &Socket) -> Result<Socket, PlayError> {
+    socket.try_clone().map_err(call("duplicate a socket"))
+}
+
+struct Player<'a> {
+    turns: Option<&'a Turns>,
+    watch: Watch<'a>,
+    deadline: Duration,
+    first: u32,
+}
+
+impl Player<'_> {
+    fn request(&mut self, side: &mut Endpoint, request: u32) -> Result<Lap, PlayError> {
+        let number = self.first + request;
+        if let Some(turns) = self.turns {
+            turns.begin(side, request)?;
+        }
+        side.rewind();
+        let mut started = Instant::now();
+        while let Some(step) = side.current().cloned() {
+            if side.is_idle() {
+                started = Instant::now();
+            }
+            if let (Some(turns), Step::Read(_)) = (self.turns, &step) {
+                turns.until_written(side, request)?;
+                self.watch.look(Before::Other);
+            }
+            let called = Instant::now();
+            let attempt = side.attempt()?;
+            if matches!(step, Step::Read(_)) {
+                // Looking closely costs nothing after a wait, and would cost a percent of a fast round trip.
+                self.watch.thorough = called.elapsed() > LONG || self.turns.is_some();
+            }
+            match attempt {
+                Attempt::Blocked(Need::Until(end)) => thread::sleep(end.saturating_duration_since(Instant::now())),
+                Attempt::Blocked(_) => {
+                    let waiting = vec![side.waiting()];
+                    return Err(PlayError::Deadline { request: number + 1, after: self.deadline, waiting });
+                }
+                Attempt::Closed => return Err(PlayError::Closed { request: number + 1, waiting: side.waiting() }),
+                Attempt::Part if matches!(step, Step::Read(_)) => self.watch.look(Before::Other),
+                Attempt::Part => {}
+                Attempt::Done if step.is_write() => {
+                    self.watch.wrote(number, &step);
+                    if let Some(turns) = self.turns {
+                        turns.wrote(side);
+                    }
+                }
+                Attempt::Done if matches!(step, Step::Read(_) | Step::Pause(_)) => self.watch.look(Before::Other),
+                Attempt::Done => self.watch.look(Before::OwnStep),
+            }
+        }
+        let latency = started.elapsed();
+        if let Some(turns) = self.turns {
+            turns.finish(side, request)?;
+        }
+        Ok(Lap { latency, blocked: None })
+    }
+
+    fn leave(&mut self) {
+        if let Some(turns) = self.turns {
+            turns.leave();
+        }
+    }
+}
+
+/// Whose turn it is, and what each side has written and waits for.
+struct Turns {
+    state: Mutex<State>,
+    changed: Condvar,
+    deadline: Duration,
+    first: u32,
+}
+
+struct State {
+    turn: Side,
+    written: Sides<u64>,
+    /// Bytes that a side wants before it takes its turn again.
+    wanted: Sides<Option<(u64, Waiting)>>,
+    /// Requests that each side has ended.
+    ended: Sides<u32>,
+    left: bool,
+}
+
+impl Turns {
+    fn new(deadline: Duration, first: u32) -> Self {
+        let state = State {
+            turn: Side::Client,
+            written: Sides::default(),
+            wanted: Sides { client: None, server: None },
+            ended: Sides::default(),
+            left: false,
+        };
+        Self { state: Mutex::new(state), changed: Condvar::new(), deadline, first }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Both sides meet at the start of a request; the client goes first.
+    fn begin(&self, side: &Endpoint, request: u32) -> Result<(), PlayError> {
+        let at = side.side;
+        self.until(side, request, |state| state.ended[at.peer()] >= request && state.turn == at)
+    }
+
+    fn wrote(&self, side: &Endpoint) {
+        self.lock().written[side.side] = side.written;
+    }
+
+    /// Hands over while the peer has not yet written what the next read needs.
+    fn until_written(&self, side: &Endpoint, request: u32) -> Result<(), PlayError> {
+        let (at, wanted) = (side.side, side.wanted().unwrap_or(0));
+        {
+            let mut state = self.lock();
+            if state.written[at.peer()] >= wanted {
+                return Ok(());
+            }
+            state.wanted[at] = Some((wanted, side.waiting()));
+            let peer_starves = state.wanted[at.peer()].as_ref().is_some_and(|(bytes, _)| *bytes > state.written[at]);
+            if peer_starves || state.left || state.ended[at.peer()] > request {
+                let both = [state.wanted[at].clone(), state.wanted[at.peer()].clone()];
+                let waiting = both.into_iter().flatten().map(|(_, waiting)| waiting).collect();
+                state.left = true;
+                self.changed.notify_all();
+                return Err(PlayError::Stuck { request: self.first + request + 1, waiting });
+            }
+            state.turn = at.peer();
+            self.changed.notify_all();
+        }
+        self.until(side, request, |state| state.turn == at)?;
+        let mut state = self.lock();
+        state.wanted[at] = None;
+        let starved = state.written[at.peer()] < wanted;
+        drop(state);
+        if starved { self.until_written(side, request) } else { Ok(()) }
+    }
+
+    fn finish(&self, side: &Endpoint, request: u32) -> Result<(), PlayError> {
+        let at = side.side;
+        {
+            let mut state = self.lock();
+            state.ended[at] = request + 1;
+            state.turn = if state.ended[at.peer()] > request { Side::Client } else { at.peer() };
+            self.changed.notify_all();
+        }
+        self.until(side, request, |state| state.ended[at.peer()] > request)
+    }
+
+    fn leave(&self) {
+        let mut state = self.lock();
+        state.left = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for the peer, never longer than the deadline.
+    fn until(&self, side: &Endpoint, request: u32, ready: impl Fn(&State) -> bool) -> Result<(), PlayError> {
+        let late = self.deadline * 2;
+        let (state, timeout) = self
+            .changed
+            .wait_timeout_while(self.lock(), late, |state| !ready(state) && !state.left)
+            .unwrap_or_else(PoisonError::into_inner);
+        let waiting = vec![side.waiting()];
+        if ready(&state) {
+            Ok(())
+        } else if timeout.timed_out() {
+            Err(PlayError::Deadline { request: self.first + request + 1, after: late, waiting })
+        } else {
+            Err(PlayError::Stuck { request: self.first + request + 1, waiting })
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Follows held bytes: which socket keeps how many back under which rule, and what lets them go.
+
+use super::boundary::pingpong;
+use super::microseconds;
+use crate::exchange::Step;
+use crate::lab::Lab;
+use crate::observation::{Hold, Release, Request, Rule, Socket as Name, Write};
+use crate::sys::options::{self, SocketOption};
+use crate::sys::{counters, tcp_info::TcpInfo};
+use socket2::Socket;
+use std::time::Instant;
+
+/// Counters that tell the mechanisms apart which may end a hold.
+const COUNTERS: [&str; 2] = ["TcpExtDelayedACKs", "TcpExtTCPLossProbes"];
+
+/// The writes and holds of a play, each with the request that it belongs to, the first being 0.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    writes: Vec<(u32, Write)>,
+    holds: Vec<(u32, Hold)>,
+}
+
+impl Seen {
+    pub(super) fn append(&mut self, mut other: Self) {
+        self.writes.append(&mut other.writes);
+        self.holds.append(&mut other.holds);
+    }
+
+    /// Puts every write and hold into its request.
+    pub(super) fn fill(self, requests: &mut [Request]) {
+        for (request, write) in self.writes {
+            if let Some(request) = requests.get_mut(request as usize) {
+                request.writes.push(write);
+            }
+        }
+        for (request, hold) in self.holds {
+            if let Some(request) = requests.get_mut(request as usize) {
+                request.holds.push(hold);
+            }
+        }
+    }
+}
+
+/// Watches one socket.
+#[derive(Debug)]
+pub(super) struct Watch<'a> {
+    lab: &'a Lab,
+    name: Name,
+    own: &'a Socket,
+    peer: &'a Socket,
+    /// Whether every write is looked at in full, or only those that leave something held.
+    pub(super) thorough: bool,
+    open: Option<Open>,
+    pub(super) seen: Seen,
+}
+
+/// What happened just before a look at held bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Before {
+    /// A step of the socket's own side.
+    OwnStep,
+    /// Anything else: the peer's step, or a wait.
+    Other,
+}
+
+/// A hold that has not ended.
+#[derive(Debug)]
+struct Open {
+    request: u32,
+    step: Step,
+    bytes: u32,
+    rule: Rule,
+    started: Instant,
+    waited: bool,
+    counters: Option<[Option<u64>; 2]>,
+    own: TcpInfo,
+    peer: TcpInfo,
+    peer_pingpong: Option<bool>,
+}
+
+impl<'a> Watch<'a> {
+    pub(super) fn new(lab: &'a Lab, name: Name, own: &'a Socket, peer: &'a Socket, thorough: bool) -> Self {
+        Self { lab, name, own, peer, thorough, open: None, seen: Seen::default() }
+    }
+
+    pub(super) fn name(&self) -> Name {
+        self.name
+    }
+
+    /// After a write of the socket's own side has returned.
+    pub(super) fn wrote(&mut self, request: u32, step: &Step) {
+        let held = options::not_sent(self.own).ok();
+        let holds = held.is_some_and(|bytes| bytes > 0);
+        let info = if holds || self.thorough { TcpInfo::read(self.own).ok() } else { None };
+        self.seen.writes.push((
+            request,
+            Write {
+                socket: self.name,
+                bytes: u32::try_from(step.written()).unwrap_or(u32::MAX),
+                held,
+                data_segments: info.as_ref().and_then(TcpInfo::data_segments),
+                since_received_ms: info.as_ref().and_then(|info| info.last_data_recv),
+            },
+        ));
+        match (holds, info) {
+            (true, Some(own)) => self.hold(request, step, held.unwrap_or(0), own),
+            _ => self.look(Before::OwnStep),
+        }
+    }
+
+    /// Ends the hold if its bytes have left.
+    pub(super) fn look(&mut self, before: Before) {
+        if self.open.is_some()
+            && options::not_sent(self.own).is_ok_and(|held| held == 0)
+            && let Some(open) = self.open.take()
+        {
+            let released_by = match before {
+                Before::OwnStep => Release::OwnStep,
+                Before::Other => self.release(&open),
+            };
+            self.close(open, released_by);
+        }
+    }
+
+    /// Neither side can go on.
+    pub(super) fn waits(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.waited = true;
+        }
+    }
+
+    /// Nothing more will be played.
+    pub(super) fn end(mut self) -> Seen {
+        self.look(Before::Other);
+        if let Some(open) = self.open.take() {
+            self.close(open, Release::Never);
+        }
+        self.seen
+    }
+
+    fn hold(&mut self, request: u32, step: &Step, bytes: u32, own: TcpInfo) {
+        let rule = self.rule(step, &own);
+        if let Some(open) = &mut self.open {
+            open.bytes = open.bytes.max(bytes);
+            open.rule = rule;
+            return;
+        }
+        self.open = Some(Open {
+            request,
+            step: step.clone(),
+            bytes,
+            rule,
+            started: Instant::now(),
+            waited: false,
+            counters: self.counters(),
+            own,
+            peer: TcpInfo::read(self.peer).unwrap_or_default(),
+            peer_pingpong: pingpong(self.peer),
+        });
+    }
+
+    fn rule(&self, step: &Step, own: &TcpInfo) -> Rule {
+        let is_set = |option| options::get(self.own, option).is_ok_and(|value| value != 0);
+        let in_flight = own.unacked.unwrap_or(0);
+        if own.snd_cwnd.is_some_and(|cwnd| in_flight >= cwnd) {
+            Rule::CongestionWindow
+        } else if is_set(SocketOption::Cork) {
+            Rule::Cork
+        } else if matches!(step, Step::More(_)) {
+            Rule::More
+        } else if in_flight > 0 && !is_set(SocketOption::NoDelay) {
+            Rule::Nagle
+        } else {
+            Rule::Other
+        }
+    }
+
+    /// What ended a hold that its own side did not end.
+    ///
+    /// A corked socket lets go of nothing for an ACK, and with nothing in flight no ACK can come: both leave the
+    /// persist timer. Otherwise the counters and the peer's own segments tell.
+    fn release(&self, open: &Open) -> Release {
+        let peer = TcpInfo::read(self.peer).unwrap_or_default();
+        let grown = |count: fn(&TcpInfo) -> Option<u32>| {
+            count(&peer).zip(count(&open.peer)).is_some_and(|(now, then)| now > then)
+        };
+        let moved = |i: usize| self.counters().zip(open.counters).and_then(|(now, then)| Some(now[i]? > then[i]?));
+        let acked = grown(TcpInfo::bare_acks);
+        if moved(1) == Some(true) {
+            Release::LossProbe
+        } else if open.rule == Rule::Cork || open.own.unacked == Some(0) {
+            Release::PersistTimer
+        } else if acked && moved(0).unwrap_or_else(|| self.timer_fired(open)) {
+            Release::DelayedAck
+        } else if acked {
+            Release::Ack
+        } else if grown(|info| info.data_segs_out) {
+            Release::Reply
+        } else {
+            Release::PersistTimer
+        }
+    }
+
+    /// Without counters of one's own: the timer takes the peer out of pingpong mode, and nothing else does within a wait.
+    fn timer_fired(&self, open: &Open) -> bool {
+        let left = open.peer_pingpong == Some(true) && pingpong(self.peer) == Some(false);
+        open.waited && (left || open.started.elapsed() >= self.lab.kernel().delayed_ack_floor())
+    }
+
+    fn counters(&self) -> Option<[Option<u64>; 2]> {
+        let read = || counters::read_named(&COUNTERS).ok()?.try_into().ok();
+        if self.lab.owns_counters() { read() } else { None }
+    }
+
+    fn close(&mut self, open: Open, released_by: Release) {
+        self.seen.holds.push((
+            open.request,
+            Hold {
+                socket: self.name,
+                step: open.step,
+                bytes: open.bytes,
+                unacked: open.own.unacked,
+                cwnd: open.own.snd_cwnd,
+                rule: open.rule,
+                released_by,
+                waited: open.waited,
+                lasted_us: microseconds(open.started.elapsed()),
+            },
+        ));
+    }
+}

@@ -1,0 +1,239 @@
+//! From what was seen to a verdict: which requests stalled, why, and what ends it.
+//!
+//! Each request is judged by itself, on what its sockets held and what let the bytes go. The run's
+//! [`Pattern`] is the sum. Elapsed time has no part in it.
+
+mod pattern;
+
+pub use pattern::Pattern;
+
+use crate::observation::{Hold, Observation, Release, Request, Rule, Socket};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What an exchange came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Which requests stalled.
+    pub pattern: Pattern,
+    /// What each of them waited for.
+    pub wait: Option<Wait>,
+    /// Their numbers, the first request being 1.
+    pub stalled: Vec<u32>,
+    /// Requests that broke the pattern because the machine was late, by the kernel's own clock.
+    pub explained: Vec<u32>,
+    /// Why they stalled; one entry per socket and rule.
+    pub causes: Vec<Cause>,
+}
+
+/// What a stalled request waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wait {
+    /// An acknowledgement that only the path's round-trip time delays.
+    RoundTrip,
+    /// So many delayed ACKs, one after another.
+    DelayedAck(u32),
+    /// The persist timer, which lets go of corked data after 200 ms.
+    PersistTimer,
+}
+
+/// Whose socket held how many bytes under which rule, and what let them go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// Whose socket.
+    pub socket: Socket,
+    /// The most bytes held.
+    pub bytes: u32,
+    /// Under which rule.
+    pub rule: Rule,
+    /// What let them go.
+    pub released_by: Release,
+}
+
+impl Verdict {
+    /// Judges an observation.
+    #[must_use]
+    pub fn of(seen: &Observation) -> Self {
+        let waits: Vec<Option<Wait>> = seen.requests.iter().map(|request| wait(seen, request)).collect();
+        let stalled: Vec<bool> = waits.iter().map(Option::is_some).collect();
+        let late = late_requests(seen, &stalled);
+        let numbers =
+            |flags: &[bool]| flags.iter().zip(1..).filter(|(flag, _)| **flag).map(|(_, number)| number).collect();
+        let pattern = Pattern::of(&stalled, &late);
+        let explained = late
+            .iter()
+            .zip(&stalled)
+            .zip(1..)
+            .filter(|((late, stalled), number)| **late && pattern.expects(*number) != **stalled);
+        Self {
+            pattern,
+            wait: usual(&waits),
+            stalled: numbers(&stalled),
+            explained: explained.map(|(_, number)| number).collect(),
+            causes: causes(seen),
+        }
+    }
+
+    /// The verdict in a word or two: the pattern, or what holds where it is not a delayed ACK.
+    #[must_use]
+    pub fn word(&self) -> String {
+        match self.wait {
+            Some(Wait::PersistTimer) => "held-200ms".to_owned(),
+            Some(Wait::RoundTrip) => "held-rtt".to_owned(),
+            Some(Wait::DelayedAck(_)) | None => self.pattern.to_string(),
+        }
+    }
+
+    /// How many delayed ACKs a stalled request waits for.
+    #[must_use]
+    pub fn quanta(&self) -> u32 {
+        match self.wait {
+            Some(Wait::DelayedAck(quanta)) => quanta,
+            _ => 0,
+        }
+    }
+
+    /// What to do about the first cause; `None` where nothing stalls.
+    #[must_use]
+    pub fn remedy(&self) -> Option<String> {
+        self.causes.first().map(Cause::remedy)
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.wait {
+            None => self.pattern.fmt(f),
+            Some(wait) => write!(f, "{} · {wait}", self.pattern),
+        }
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RoundTrip => f.write_str("held-rtt"),
+            Self::DelayedAck(quanta) => write!(f, "{quanta}×40ms"),
+            Self::PersistTimer => f.write_str("held-200ms"),
+        }
+    }
+}
+
+impl Cause {
+    /// What ends it.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        let socket = self.socket;
+        match self.rule {
+            Rule::Cork => format!("clear TCP_CORK on the {socket} after the last write of each message"),
+            Rule::More => format!("send the last piece of each message on the {socket} without MSG_MORE"),
+            Rule::Nagle => format!(
+                "write each message of the {socket} with one call (writev, sendmsg, a buffer), or all but its last piece with \
+                 MSG_MORE; TCP_NODELAY on the {socket} ends the wait too, at one segment per write"
+            ),
+            Rule::CongestionWindow | Rule::Other => format!(
+                "look at the window and the queues below the {socket}: no rule for small writes held these bytes"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { socket, bytes, .. } = self;
+        let rule = match self.rule {
+            Rule::Nagle => "Nagle: an earlier small segment was unacknowledged",
+            Rule::Cork => "TCP_CORK was set",
+            Rule::More => "the write carried MSG_MORE",
+            Rule::CongestionWindow => "the congestion window was full",
+            Rule::Other => "no rule for small writes",
+        };
+        let release = match self.released_by {
+            Release::DelayedAck => "the peer's delayed ACK",
+            Release::Ack => "an ACK that came at once",
+            Release::Reply => "the peer's reply, which carried the ACK",
+            Release::PersistTimer => "the persist timer",
+            Release::LossProbe => "a tail loss probe",
+            Release::OwnStep => "a later step of the same side",
+            Release::Never => "nothing",
+        };
+        write!(f, "the {socket}'s socket held {bytes} bytes ({rule}), released by {release}")
+    }
+}
+
+/// What one request waited for, `None` where it did not stall.
+#[must_use]
+pub fn wait(seen: &Observation, request: &Request) -> Option<Wait> {
+    let count = |wanted: Wait| request.holds.iter().filter(|hold| stalls(seen, hold) == Some(wanted)).count();
+    let delayed = u32::try_from(count(Wait::DelayedAck(1))).unwrap_or(u32::MAX);
+    if count(Wait::PersistTimer) > 0 {
+        Some(Wait::PersistTimer)
+    } else if delayed > 0 {
+        Some(Wait::DelayedAck(delayed))
+    } else if count(Wait::RoundTrip) > 0 {
+        Some(Wait::RoundTrip)
+    } else {
+        None
+    }
+}
+
+fn stalls(seen: &Observation, hold: &Hold) -> Option<Wait> {
+    match hold.released_by {
+        Release::DelayedAck => Some(Wait::DelayedAck(1)),
+        Release::PersistTimer | Release::Never | Release::LossProbe => Some(Wait::PersistTimer),
+        // On loopback the ACK is there at once; where the path takes a millisecond it is a wait.
+        Release::Ack | Release::Reply if hold.waited && has_path(seen) => Some(Wait::RoundTrip),
+        Release::Ack | Release::Reply | Release::OwnStep => None,
+    }
+}
+
+fn has_path(seen: &Observation) -> bool {
+    seen.environment.place == "wire"
+}
+
+/// The longest kind of wait, and the usual number of delayed ACKs.
+fn usual(waits: &[Option<Wait>]) -> Option<Wait> {
+    let longest = waits.iter().flatten().max().copied()?;
+    let Wait::DelayedAck(most) = longest else { return Some(longest) };
+    let times = |quanta: u32| waits.iter().filter(|wait| **wait == Some(Wait::DelayedAck(quanta))).count();
+    (1..=most).max_by_key(|quanta| times(*quanta)).map(Wait::DelayedAck)
+}
+
+/// Requests in which lateness of the machine, not the rules, decided.
+///
+/// A reply that leaves later than the delayed-ACK timeout after the last data came takes its receiver out of
+/// pingpong mode (`tcp_event_data_sent`), so the next request does not stall. A thread kept from its CPU between
+/// two writes lets the timer fire before the second one, which is then not held. Both show in the kernel's own state.
+fn late_requests(seen: &Observation, stalled: &[bool]) -> Vec<bool> {
+    let ato_ms = u32::try_from(seen.environment.delayed_ack_us / 1000).unwrap_or(u32::MAX);
+    let receiver = seen.requests.iter().flat_map(|request| &request.holds).map(|hold| hold.socket.side().peer()).next();
+    let Some(receiver) = receiver else { return vec![false; stalled.len()] };
+    let late_reply = |request: &Request| {
+        let replies = request.writes.iter().filter(|write| write.socket.side() == receiver);
+        replies.filter_map(|write| write.since_received_ms).any(|since| since >= ato_ms)
+    };
+    let timer_between =
+        |request: &Request| request.holds.is_empty() && request.delayed_acks.is_some_and(|fired| fired > 0);
+    seen.requests
+        .iter()
+        .enumerate()
+        .map(|(i, request)| match request.receivers[receiver].pingpong {
+            Some(false) => i > 0 && late_reply(&seen.requests[i - 1]),
+            _ => timer_between(request),
+        })
+        .collect()
+}
+
+fn causes(seen: &Observation) -> Vec<Cause> {
+    let mut causes: Vec<Cause> = Vec::new();
+    for hold in seen.requests.iter().flat_map(|request| &request.holds).filter(|hold| stalls(seen, hold).is_some()) {
+        let Hold { socket, bytes, rule, released_by, .. } = *hold;
+        match causes.iter_mut().find(|cause| (cause.socket, cause.rule) == (socket, rule)) {
+            Some(cause) => cause.bytes = cause.bytes.max(bytes),
+            None => causes.push(Cause { socket, bytes, rule, released_by }),
+        }
+    }
+    causes.sort_by_key(|cause| cause.socket);
+    causes
+}
