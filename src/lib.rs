@@ -1,6 +1,7 @@
 //! What a Linux kernel really does with small TCP writes.
 
 pub mod exchange;
+pub mod expect;
 pub mod kernel;
 pub mod lab;
 pub mod observation;

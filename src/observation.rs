@@ -3,6 +3,10 @@
 //! Everything here is serialisable and carries a [`SCHEMA`] version. A field that the kernel or the place
 //! could not tell is `None`, never 0.
 
+mod stats;
+
+pub use stats::{Summary, milliseconds};
+
 use crate::exchange::{Exchange, Side, Sides, Step};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,0 +1,311 @@
+//! Assertions about an observation, for tests of one's own.
+//!
+//! Every assertion has two forms: one that panics with the evidence, and a `try_` form that returns a [`Failure`].
+//! They chain, and what they have established can be read back with [`Expect::facts`].
+//!
+//! ```no_run
+//! use smallwrites::exchange::Side;
+//! use smallwrites::expect::expect;
+//! use smallwrites::lab::Conditions;
+//! use smallwrites::play::Play;
+//!
+//! let play = Play::new("C: M75 W25 R80 / S: R100 W80".parse()?).requests(20);
+//! let seen = Conditions::default().run(|lab| play.run(lab))??;
+//! expect(&seen).no_stall().segments_per_request(Side::Client, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod failure;
+
+pub use failure::{Failure, Kind};
+
+use crate::exchange::Side;
+use crate::observation::{Observation, Release, Request, Rule, Summary, milliseconds};
+use crate::verdict::{Pattern, Verdict, Wait, wait};
+
+/// Starts a chain of assertions about an observation.
+#[must_use]
+pub fn expect(seen: &Observation) -> Expect<'_> {
+    Expect { seen, verdict: Verdict::of(seen), facts: Vec::new() }
+}
+
+/// A chain of assertions.
+#[derive(Debug, Clone)]
+pub struct Expect<'a> {
+    seen: &'a Observation,
+    verdict: Verdict,
+    facts: Vec<Fact>,
+}
+
+/// Something that an assertion established.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fact {
+    /// What holds, in words that are the same in every run: verdict words, exact counts, lower bounds.
+    pub holds: String,
+    /// This run's own figures, where there are any.
+    pub measured: Option<String>,
+}
+
+impl<'a> Expect<'a> {
+    /// What was established so far.
+    #[must_use]
+    pub fn facts(&self) -> &[Fact] {
+        &self.facts
+    }
+
+    /// The verdict on the observation.
+    #[must_use]
+    pub fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// The observation itself.
+    #[must_use]
+    pub fn seen(&self) -> &'a Observation {
+        self.seen
+    }
+
+    fn fact(mut self, holds: impl Into<String>, measured: Option<String>) -> Self {
+        self.facts.push(Fact { holds: holds.into(), measured });
+        self
+    }
+
+    fn failure(
+        &self,
+        kind: Kind,
+        expected: impl Into<String>,
+        because: impl Into<String>,
+        saw: impl Into<String>,
+    ) -> Failure {
+        Failure::new(kind, self.seen, &self.verdict, expected.into(), because.into(), saw.into())
+    }
+
+    fn stalled(&self) -> impl Iterator<Item = &'a Request> {
+        let seen = self.seen;
+        seen.requests.iter().filter(move |request| wait(seen, request).is_some())
+    }
+
+    fn latency(&self) -> Option<Summary> {
+        Summary::of(self.seen.requests.iter().map(|request| request.latency_us))
+    }
+
+    fn delayed_ack(&self) -> String {
+        let environment = &self.seen.environment;
+        format!(
+            "{} (TCP_DELACK_MIN, HZ/25; one jiffy is {})",
+            milliseconds(environment.delayed_ack_us),
+            milliseconds(environment.jiffy_us)
+        )
+    }
+}
+
+/// Writes the panicking form of each assertion from its `try_` form.
+macro_rules! assertions {
+    ($($(#[$doc:meta])* $name:ident = $try_name:ident($($arg:ident: $type:ty),*) |$this:ident| $body:block)*) => {
+        impl Expect<'_> {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Panics
+                ///
+                /// With the evidence, where it does not hold.
+                #[track_caller]
+                #[expect(clippy::must_use_candidate, clippy::return_self_not_must_use, reason = "an assertion is made for its panic")]
+                pub fn $name(self, $($arg: $type),*) -> Self {
+                    self.$try_name($($arg),*).unwrap_or_else(|failure| panic!("{failure}"))
+                }
+
+                $(#[$doc])*
+                ///
+                /// # Errors
+                ///
+                /// The evidence, where it does not hold.
+                pub fn $try_name(self, $($arg: $type),*) -> Result<Self, Failure> {
+                    let $this = self;
+                    $body
+                }
+            )*
+        }
+    };
+}
+
+assertions! {
+    /// No request stalls: nothing is held until a timer or a delayed ACK lets it go.
+    no_stall = try_no_stall() |this| {
+        if this.verdict.pattern == Pattern::None {
+            let measured = this.latency().map(|latency| latency.to_string());
+            return Ok(this.fact("no stall", measured));
+        }
+        let saw = format!("{} of {} requests stalled: {}", this.verdict.stalled.len(), this.seen.requests.len(), this.verdict);
+        Err(this.failure(Kind::Stall, "no request stalls", "every byte can leave when it is written", saw))
+    }
+
+    /// Requests stall in this pattern; one that the machine's lateness explains fits either way.
+    stalls = try_stalls(pattern: Pattern) |this| {
+        if this.verdict.pattern == pattern {
+            let measured = Summary::of(this.stalled().map(|request| request.latency_us)).map(|stalled| stalled.to_string());
+            return Ok(this.fact(pattern.to_string(), measured));
+        }
+        let saw = format!("{}: {} of {} requests stalled", this.verdict, this.verdict.stalled.len(), this.seen.requests.len());
+        let because = "a request stalls exactly when its receiver is in pingpong mode before it (inet_csk_in_pingpong_mode)";
+        Err(this.failure(Kind::Pattern, format!("requests that stall: {pattern}"), because, saw))
+    }
+
+    /// A stalled request waits for so many delayed ACKs, one after another.
+    delayed_acks_per_stall = try_delayed_acks_per_stall(quanta: u32) |this| {
+        if this.verdict.wait == Some(Wait::DelayedAck(quanta)) {
+            return Ok(this.fact(format!("{quanta}×40ms"), None));
+        }
+        let saw = this.verdict.wait.map_or_else(|| "no wait".to_owned(), |wait| wait.to_string());
+        let because = format!("each held message waits for one delayed ACK of at least {}", this.delayed_ack());
+        Err(this.failure(Kind::Quanta, format!("{quanta}×40ms for a stalled request"), because, saw))
+    }
+
+    /// A stalled request waits for the persist timer, as corked data does.
+    held_200ms = try_held_200ms() |this| {
+        if this.verdict.wait == Some(Wait::PersistTimer) {
+            return Ok(this.fact("held-200ms", None));
+        }
+        let saw = this.verdict.to_string();
+        let because = "with nothing in flight only the persist timer lets go, after max(RTO, 200 ms) (tcp_check_probe_timer)";
+        Err(this.failure(Kind::Quanta, "held-200ms", because, saw))
+    }
+
+    /// The median stalled request lasts at least one delayed ACK, less the jiffy that had begun.
+    stalls_last_a_delayed_ack = try_stalls_last_a_delayed_ack() |this| {
+        let environment = &this.seen.environment;
+        let floor = environment.delayed_ack_us.saturating_sub(environment.jiffy_us);
+        let stalled = Summary::of(this.stalled().map(|request| request.latency_us));
+        match stalled {
+            Some(stalled) if stalled.median_us >= floor => {
+                let measured = Some(stalled.to_string());
+                let holds = format!("each ≥ {}", milliseconds(environment.delayed_ack_us));
+                Ok(this.fact(holds, measured))
+            }
+            other => {
+                let because = format!("a delayed ACK takes at least {}, less one jiffy that had begun", this.delayed_ack());
+                let saw = other.map_or_else(|| "no stalled request".to_owned(), |stalled| stalled.to_string());
+                Err(this.failure(Kind::Time, format!("median of the stalled requests ≥ {}", milliseconds(floor)), because, saw))
+            }
+        }
+    }
+
+    /// Each request stalls exactly when its receiver on `receiver` was in pingpong mode before it.
+    follows_pingpong = try_follows_pingpong(receiver: Side) |this| {
+        let broken = this.seen.requests.iter().find(|request| {
+            let stalls = wait(this.seen, request).is_some();
+            !this.verdict.explained.contains(&request.number)
+                && request.receivers[receiver].pingpong.is_some_and(|pingpong| pingpong != stalls)
+        });
+        let Some(request) = broken else {
+            return Ok(this.fact(format!("stalls exactly where the {receiver} was in pingpong mode"), None));
+        };
+        let stalled = wait(this.seen, request).is_some();
+        let saw = format!(
+            "request {}: the {receiver} was {}in pingpong mode, and it {}",
+            request.number,
+            if stalled { "not " } else { "" },
+            if stalled { "stalled" } else { "did not stall" }
+        );
+        let because = "outside pingpong mode the receiver acknowledges at once (__tcp_ack_snd_check, tcp_in_quickack_mode)";
+        Err(this.failure(Kind::Law, format!("a stall exactly where the {receiver} is in pingpong mode"), because, saw))
+    }
+
+    /// A side sends so many data segments in all, retransmissions left out.
+    data_segments = try_data_segments(side: Side, count: u32) |this| {
+        let seen = this.seen.sockets[side].data_segments;
+        if seen == Some(count) {
+            return Ok(this.fact(format!("{side} {count} data segments"), None));
+        }
+        let saw = seen.map_or_else(|| "unknown: the kernel does not count them".to_owned(), |seen| format!("{seen} data segments"));
+        let because = "tcpi_data_segs_out less tcpi_total_retrans, after the last request less before the first";
+        Err(this.failure(Kind::Segments, format!("{count} data segments from the {side}"), because, saw))
+    }
+
+    /// A side sends so many data segments in each request.
+    segments_per_request = try_segments_per_request(side: Side, count: u32) |this| {
+        let Some(other) = this.seen.requests.iter().find(|request| request.data_segments[side] != Some(count)) else {
+            return Ok(this.fact(format!("{side} {count} data segments a request"), None));
+        };
+        let seen = other.data_segments[side].map_or_else(|| "an unknown number of".to_owned(), |seen| seen.to_string());
+        let saw = format!("{seen} data segments in request {}", other.number);
+        let because = "tcpi_data_segs_out less tcpi_total_retrans, before and after each request";
+        Err(this.failure(Kind::Segments, format!("{count} data segments from the {side} in each request"), because, saw))
+    }
+
+    /// A side sends so many segments without data in all.
+    bare_acks = try_bare_acks(side: Side, count: u32) |this| {
+        let seen = this.seen.sockets[side].bare_acks;
+        if seen == Some(count) {
+            return Ok(this.fact(format!("{side} {count} bare ACKs"), None));
+        }
+        let saw = seen.map_or_else(|| "unknown: the kernel does not count them".to_owned(), |seen| format!("{seen} bare ACKs"));
+        let because = "tcpi_segs_out less tcpi_data_segs_out, after the last request less before the first";
+        Err(this.failure(Kind::Segments, format!("{count} bare ACKs from the {side}"), because, saw))
+    }
+
+    /// Each stalled request holds exactly so many bytes in a side's socket.
+    held = try_held(side: Side, bytes: u32) |this| {
+        let most = |request: &Request| {
+            request.holds.iter().filter(|hold| hold.socket == side.into()).map(|hold| hold.bytes).max().unwrap_or(0)
+        };
+        let other = this.stalled().find(|request| most(request) != bytes);
+        let stalls = this.stalled().next().is_some();
+        match other {
+            None if stalls => Ok(this.fact(format!("{side} holds {bytes} bytes"), None)),
+            other => {
+                let saw = other.map_or_else(
+                    || "no stalled request".to_owned(),
+                    |request| format!("{} bytes in request {}", most(request), request.number),
+                );
+                let because = "bytes written and not yet sent when a write returns (SIOCOUTQNSD)";
+                Err(this.failure(Kind::Held, format!("{bytes} bytes held by the {side} in each stalled request"), because, saw))
+            }
+        }
+    }
+
+    /// No write of a side leaves more than so many bytes held.
+    held_at_most = try_held_at_most(side: Side, bytes: u32) |this| {
+        let most = this.seen.most_held(side);
+        if most <= bytes {
+            return Ok(this.fact(format!("{side} holds at most {bytes} bytes"), None));
+        }
+        let because = "bytes written and not yet sent when a write returns (SIOCOUTQNSD)";
+        Err(this.failure(Kind::Held, format!("at most {bytes} bytes held by the {side}"), because, format!("{most} bytes held")))
+    }
+
+    /// Whatever makes requests stall is held under this rule and let go by this.
+    cause = try_cause(side: Side, rule: Rule, released_by: Release) |this| {
+        let causes = &this.verdict.causes;
+        let fits = causes.iter().any(|cause| (cause.socket, cause.rule, cause.released_by) == (side.into(), rule, released_by));
+        if fits {
+            let cause = causes.iter().find(|cause| cause.socket == side.into()).map(ToString::to_string);
+            return Ok(this.fact(cause.unwrap_or_default(), None));
+        }
+        let saw = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let saw = if saw.is_empty() { "nothing held".to_owned() } else { saw };
+        let because = "the socket's options and what moved between the hold's begin and end: bare ACKs, counters";
+        Err(this.failure(Kind::Cause, format!("the {side} holds under {rule:?}, released by {released_by:?}"), because, saw))
+    }
+
+    /// One of the namespace's counters moves by exactly so much over the play.
+    counter = try_counter(name: &str, change: i64) |this| {
+        let seen = this.seen.counter(name);
+        if seen == Some(change) {
+            return Ok(this.fact(format!("{name} {change:+}"), None));
+        }
+        let saw = seen.map_or_else(|| format!("{name} is not known here"), |seen| format!("{name} {seen:+}"));
+        let because = "/proc/thread-self/net/netstat of the lab's own namespace, after less before";
+        Err(this.failure(Kind::Counter, format!("{name} {change:+}"), because, saw))
+    }
+
+    /// Nothing was sent twice, by either side.
+    nothing_resent = try_nothing_resent() |this| {
+        let resent = Side::BOTH.map(|side| this.seen.sockets[side].retransmitted);
+        if resent == [Some(0), Some(0)] {
+            return Ok(this.fact("nothing sent twice", None));
+        }
+        let saw = format!("segments sent again: client {:?}, server {:?}", resent[0], resent[1]);
+        Err(this.failure(Kind::Segments, "nothing sent twice", "tcpi_total_retrans of both sockets", saw))
+    }
+}
