@@ -18,6 +18,7 @@
 
 use std::{error::Error, fmt, io};
 
+pub mod capture;
 pub mod clock;
 pub mod counters;
 pub mod device;
