@@ -18,6 +18,7 @@
 
 use std::{error::Error, fmt, io};
 
+pub mod capture;
 pub mod clock;
 pub mod counters;
 pub mod device;
@@ -28,6 +29,7 @@ pub mod options;
 pub mod proc_tcp;
 pub mod tcp_info;
 pub mod transfer;
+pub mod veth;
 
 /// The errno behind an error, also when this module has put context around it.
 ///

@@ -36,8 +36,9 @@ pub enum SocketOption {
     /// the segment size in use.
     MaxSeg,
     /// `TCP_DELACK_MAX_US`, option 46, microseconds: how long an
-    /// acknowledgement may be delayed. `ENOPROTOOPT` on kernels before 6.15,
-    /// `EINVAL` for less than a jiffy.
+    /// acknowledgement may be delayed: more than one jiffy, at most 200 ms, rounded
+    /// up to jiffies. `ENOPROTOOPT` on kernels before 6.15, `EINVAL` outside
+    /// the range.
     DelackMaxUs,
     /// `TCP_RTO_MIN_US`, option 45, microseconds: the least retransmission
     /// timeout. `ENOPROTOOPT` on kernels before 6.15.
@@ -293,6 +294,20 @@ mod tests {
         assert_eq!(error.raw_os_error(), Some(libc::ENOPROTOOPT));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         assert_eq!(not_sent(&listener).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    }
+
+    #[test]
+    fn the_delayed_ack_bound_has_a_least_value() {
+        let (client, _server) = pair();
+        let refused = set(&client, SocketOption::DelackMaxUs, 1)
+            .unwrap_err()
+            .raw_os_error();
+        if refused == Some(libc::ENOPROTOOPT) {
+            eprintln!("not tested: this kernel has no TCP_DELACK_MAX_US");
+            return;
+        }
+        assert_eq!(refused, Some(libc::EINVAL));
+        changes(SocketOption::DelackMaxUs, 40_000, 40_000);
     }
 
     #[test]
