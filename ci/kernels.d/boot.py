@@ -31,7 +31,7 @@ def boot(image, initrd, processors, seconds):
         archive.write_bytes(initrd)
         command = [
             # An outer clock, as a guest whose time is counted in instructions can't give up by itself.
-            "timeout", "--kill-after=5", str(seconds), "nice",
+            "timeout", "--foreground", "--kill-after=5", str(seconds), "nice",
             "qemu-system-x86_64", "-accel", "tcg", *clock,
             "-rtc", "base=2026-01-01,clock=vm", "-seed", "1",
             "-M", "q35", "-cpu", "max", "-smp", str(processors), "-m", MEMORY,

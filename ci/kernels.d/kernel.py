@@ -60,15 +60,16 @@ class Kernel:
 
 
 def obtain(spec, packages, extra_modules):
-    """Finds the image and its modules; `packages()` gives the package source, only asked when needed."""
+    """Finds the image and its modules, in `packages` where the spec names a series."""
     wanted = PRELOAD + extra_modules
     if spec.image:
         return Kernel(spec.label, release_of(spec.image), spec.image, load_list(spec.modules, wanted))
-    source = packages()
-    release = source.newest(spec.series, spec.flavour)
-    root = source.fetch(release)
+    release = packages.newest(spec.series, spec.flavour)
+    root = packages.fetch(release)
     image = first(root / f"boot/vmlinuz-{release}", root / f"usr/lib/modules/{release}/vmlinuz")
     modules = first(root / f"lib/modules/{release}", root / f"usr/lib/modules/{release}")
+    if not (modules / "modules.dep").exists():  # packages leave it to their installation; takes seconds
+        (modules / "modules.dep").write_text(depmod(modules))
     return Kernel(spec.label, release, image, load_list(modules, wanted))
 
 
@@ -110,16 +111,23 @@ def load_list(folder, wanted):
 
 
 def dependencies(folder):
-    """What each module needs, as depmod works it out; nothing is written into the folder."""
+    """What each module needs, from the folder's modules.dep or, where it has none, as depmod works it out."""
+    known = folder / "modules.dep"
+    text = known.read_text() if known.exists() else depmod(folder)
+    lines = re.findall(r"^(\S+\.ko(?:\.\w+)?):(.*)$", text, re.MULTILINE)
+    return {path: needed.split() for path, needed in lines}
+
+
+def depmod(folder):
+    """The text of a modules.dep; nothing is written into the folder."""
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch) / "lib/modules"
         home.mkdir(parents=True)
-        (home / "0.0").symlink_to(folder.resolve())
+        (home / "0.0").symlink_to(folder.resolve())  # depmod wants a name that looks like a version
         done = subprocess.run(["depmod", "-n", "-b", scratch, "0.0"], capture_output=True, text=True)
     if done.returncode != 0:
         raise Trouble(f"depmod on {folder}: {done.stderr.strip()}")
-    lines = re.findall(r"^(\S+\.ko(?:\.\w+)?):(.*)$", done.stdout, re.MULTILINE)
-    return {path: needed.split() for path, needed in lines}
+    return done.stdout
 
 
 def module_name(path):
