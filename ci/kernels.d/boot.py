@@ -46,6 +46,8 @@ def boot(image, initrd, processors, seconds):
         text = read(console).decode(errors="replace")
         if done.returncode == 124:
             text += f"\nno result within {seconds} s"
+        elif not text:
+            text = f"an empty console: the machine stopped by itself after {wall:.1f} s"
         status, output = parse(read(result))
         return Run(status, output, printable(text + "\n" + done.stderr), wall)
 

@@ -45,9 +45,10 @@ def table(reports):
     for claim in ids:
         cells = [WORDS[report.outcome(claim)].ljust(len(report.label)) for report in reports]
         lines.append(" ".join([f"{mark(reports, claim)} {claim.ljust(width)}", *cells]).rstrip())
-    lines += ["", "* the verdict differs between kernels, ~ only what was observed differs", ""]
-    widest = max(len(report.label) for report in reports)
-    lines += [f"{report.label.ljust(widest)}  {report.release}  {report.summary()}" for report in reports]
+    if any(mark(reports, claim) != " " for claim in ids):
+        lines += ["", "* the verdict differs between kernels, ~ only what was observed differs"]
+    label, release = (max(len(getattr(report, part)) for report in reports) for part in ("label", "release"))
+    lines += [""] + [f"{report.label:{label}}  {report.release:{release}}  {report.summary()}" for report in reports]
     for claim in ids:
         lines += notes(reports, claim)
     return "\n".join(lines) + "\n"
