@@ -64,27 +64,33 @@ class Packages:
             return
         self.say("reading the package lists")
         archive, security = archives()
+        for old in (self.apt / "sources").iterdir():
+            old.unlink()
         for suite, is_security in SUITES:
             uri = security if is_security else archive
             (self.apt / f"sources/{suite}.sources").write_text(
                 f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nSigned-By: {KEYRING}\n"
             )
         done = self.run("apt-get", "update")
-        if done.returncode != 0 and not stamp.exists():
+        if not self.known("linux-image-"):
             raise Trouble(f"apt-get update: {last_line(done.stderr)}")
         if done.returncode != 0:
-            self.say(f"keeping the old package lists: {last_line(done.stderr)}")
+            self.say(f"some package lists are old or missing: {last_line(done.stderr)}")
         stamp.touch()
+
+    def known(self, prefix):
+        return self.run("apt-cache", "pkgnames", prefix).stdout.split()
 
     def newest(self, series, flavour):
         """The release (`uname -r`) of the newest kernel of a series, or of all for `newest`."""
         found = {}
-        for name in self.run("apt-cache", "pkgnames", "linux-image-").stdout.split():
+        for name in self.known("linux-image-"):
             match = IMAGE.match(name)
             if match and (match[3] or "std") == flavour and series in (match[2], "newest"):
                 found[name.removeprefix("linux-image-")] = match[1]
         if not found:
-            raise Trouble(f"no package of a {series} kernel, flavour {flavour}, in {', '.join(s for s, _ in SUITES)}")
+            suites = ", ".join(suite for suite, _ in SUITES)
+            raise Trouble(f"no package of a {series} kernel, flavour {flavour}, in {suites}")
         return max(found, key=lambda release: by_version(found[release]))
 
     def fetch(self, release):
@@ -94,15 +100,15 @@ class Packages:
             return target
         # Up to 6.18 the image holds all; later it is a stub, and a binary and a modules package hold it.
         wanted = [f"linux-{part}-{release}" for part in ("image", "binary", "modules")]
-        known = self.run("apt-cache", "pkgnames", "linux-").stdout.split()
-        wanted = [name for name in wanted if name in known]
+        wanted = [name for name in wanted if name in self.known("linux-")]
         scratch = self.images / f"{release}.part"
         shutil.rmtree(scratch, ignore_errors=True)
         (scratch / "deb").mkdir(parents=True)
         self.say(f"downloading {release}")
         done = self.run("apt-get", "download", *wanted, cwd=scratch / "deb")
         if done.returncode != 0:
-            raise Trouble(f"apt-get download {' '.join(wanted)}: {last_line(done.stderr)} (--refresh reads the lists again)")
+            why = last_line(done.stderr)
+            raise Trouble(f"apt-get download {' '.join(wanted)}: {why} (--refresh reads the lists again)")
         for package in sorted((scratch / "deb").iterdir()):
             subprocess.run(["dpkg-deb", "-x", package, scratch / "root"], check=True)
         (scratch / "root").rename(target)
