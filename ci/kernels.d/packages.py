@@ -73,9 +73,9 @@ class Packages:
             )
         done = self.run("apt-get", "update")
         if not self.known("linux-image-"):
-            raise Trouble(f"apt-get update: {last_line(done.stderr)}")
+            raise Trouble(f"apt-get update: {reason(done.stderr)}")
         if done.returncode != 0:
-            self.say(f"some package lists are old or missing: {last_line(done.stderr)}")
+            self.say(f"some package lists are old or missing: {reason(done.stderr)}")
         stamp.touch()
 
     def known(self, prefix):
@@ -107,7 +107,7 @@ class Packages:
         self.say(f"downloading {release}")
         done = self.run("apt-get", "download", *wanted, cwd=scratch / "deb")
         if done.returncode != 0:
-            why = last_line(done.stderr)
+            why = reason(done.stderr)
             raise Trouble(f"apt-get download {' '.join(wanted)}: {why} (--refresh reads the lists again)")
         for package in sorted((scratch / "deb").iterdir()):
             subprocess.run(["dpkg-deb", "-x", package, scratch / "root"], check=True)
@@ -142,5 +142,7 @@ def by_version(one, other):
     return -1 if older else int(one != other)
 
 
-def last_line(text):
-    return (text.strip().splitlines() or ["no word why"])[-1]
+def reason(text):
+    """The line of apt's that says why: its last error, else its first warning."""
+    lines = text.strip().splitlines() or ["no word why"]
+    return ([line for line in lines if line.startswith("E:")] or lines[:1])[-1]
