@@ -21,6 +21,9 @@ struct Ratio {
     limit: f64,
 }
 
+/// A benchmark with its name.
+type Bench = (&'static str, fn() -> Vec<Ratio>);
+
 fn main() -> ExitCode {
     // Before any thread, so that labs can be private.
     if let Err(error) = smallwrites::lab::enter() {
@@ -29,7 +32,7 @@ fn main() -> ExitCode {
     }
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
-    let benches: [(&str, fn() -> Vec<Ratio>); 3] =
+    let benches: [Bench; 3] =
         [("whole catalogue", whole::run), ("side by side", side_by_side::run), ("round-trip", round_trip::run)];
     let mut broken = 0;
     println!("{:<34} {:>26} {:>34} {:>7} {:>7}", "", "measured", "beside", "ratio", "limit");

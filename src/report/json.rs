@@ -68,7 +68,7 @@ fn entry(outcome: &Outcome) -> Entry<'_> {
         Finding::Passed(evidence) => (Some(evidence), None, None, None),
         Finding::Failed(failure) => {
             let reason = format!("expected {}, saw {}", failure.expected, failure.saw);
-            (None, Some(&**failure), Some(reason), failure.remedy.as_deref())
+            (None, Some(failure), Some(reason), failure.remedy.as_deref())
         }
         Finding::Ignored(missing) => (None, None, Some(missing.reason.clone()), Some(missing.remedy.as_str())),
     };
