@@ -171,12 +171,19 @@ pub fn wait(seen: &Observation, request: &Request) -> Option<Wait> {
 
 fn stalls(seen: &Observation, hold: &Hold) -> Option<Wait> {
     match hold.released_by {
+        // Nobody waited: the timer fired while the thread that would have gone on was kept from its CPU.
+        _ if !hold.waited => None,
         Release::DelayedAck => Some(Wait::DelayedAck(1)),
         Release::PersistTimer | Release::Never | Release::LossProbe => Some(Wait::PersistTimer),
         // On loopback the ACK is there at once; where the path takes a millisecond it is a wait.
-        Release::Ack | Release::Reply if hold.waited && has_path(seen) => Some(Wait::RoundTrip),
+        Release::Ack | Release::Reply if has_path(seen) => Some(Wait::RoundTrip),
         Release::Ack | Release::Reply | Release::OwnStep => None,
     }
+}
+
+/// Whether a timer let go while a side could have gone on.
+fn overtaken(hold: &Hold) -> bool {
+    !hold.waited && matches!(hold.released_by, Release::DelayedAck | Release::PersistTimer | Release::LossProbe)
 }
 
 fn has_path(seen: &Observation) -> bool {
@@ -198,7 +205,9 @@ fn usual(waits: &[Option<Wait>]) -> Option<Wait> {
 /// two writes lets the timer fire before the second one, which is then not held. Both show in the kernel's own state.
 fn late_requests(seen: &Observation, stalled: &[bool]) -> Vec<bool> {
     let ato_ms = u32::try_from(seen.environment.delayed_ack_us / 1000).unwrap_or(u32::MAX);
-    let receiver = seen.requests.iter().flat_map(|request| &request.holds).map(|hold| hold.socket.side().peer()).next();
+    // The receiver is the peer of the socket that holds bytes until a timer fires; other holds tell nothing of it.
+    let receiver = seen.requests.iter().flat_map(|request| &request.holds);
+    let receiver = receiver.filter(|hold| stalls(seen, hold).is_some()).map(|hold| hold.socket.side().peer()).next();
     let Some(receiver) = receiver else { return vec![false; stalled.len()] };
     let late_reply = |request: &Request| {
         let replies = request.writes.iter().filter(|write| write.socket.side() == receiver);
@@ -209,9 +218,12 @@ fn late_requests(seen: &Observation, stalled: &[bool]) -> Vec<bool> {
     seen.requests
         .iter()
         .enumerate()
-        .map(|(i, request)| match request.receivers[receiver].pingpong {
-            Some(false) => i > 0 && late_reply(&seen.requests[i - 1]),
-            _ => timer_between(request),
+        .map(|(i, request)| {
+            let decided_by_lateness = match request.receivers[receiver].pingpong {
+                Some(false) => i > 0 && late_reply(&seen.requests[i - 1]),
+                _ => timer_between(request),
+            };
+            decided_by_lateness || request.holds.iter().any(overtaken)
         })
         .collect()
 }

@@ -99,6 +99,9 @@ impl Player<'_> {
                 self.watch.look(Before::Other);
             }
             let called = matches!(step, Step::Read(_)).then(Instant::now);
+            if called.is_some() {
+                self.watch.waits();
+            }
             let attempt = side.attempt()?;
             if let Some(called) = called {
                 // Looking closely costs nothing after a wait, and would cost a percent of a fast round trip.
