@@ -1,0 +1,5 @@
+//! Tests of the model.
+
+use super::*;
+
+mod examples;
