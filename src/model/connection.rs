@@ -390,7 +390,7 @@ impl Connection {
         if data {
             socket.receiver.data_sent(&self.env);
             self.counts[side].data_segments += piece.count;
-            self.note(side, Event::Data { bytes: piece.len, segments: piece.count });
+            self.note(side, Event::Data { from: piece.seq - 1, bytes: piece.len, segments: piece.count });
         } else {
             self.note(side, Event::BareAck);
         }

@@ -32,6 +32,8 @@ pub enum Event {
     },
     /// Data left.
     Data {
+        /// Position of the first byte in the side's stream, from 0.
+        from: u64,
         /// Bytes of payload.
         bytes: u32,
         /// In so many segments.
@@ -106,8 +108,8 @@ impl fmt::Display for Event {
             Self::Set(Setting { option: Opt::Cork, value: 0 }) => f.write_str("sets uncork"),
             Self::Set(setting) => write!(f, "sets {}={}", setting.option.word(), setting.value),
             Self::Pause { us } => write!(f, "pauses {us} µs"),
-            Self::Data { bytes, segments: 1 } => write!(f, "sends {bytes}"),
-            Self::Data { bytes, segments } => write!(f, "sends {bytes} in {segments} segments"),
+            Self::Data { bytes, segments: 1, .. } => write!(f, "sends {bytes}"),
+            Self::Data { bytes, segments, .. } => write!(f, "sends {bytes} in {segments} segments"),
             Self::BareAck => f.write_str("sends ACK"),
             Self::DelayedAckTimer => f.write_str("delayed-ACK timer"),
             Self::PersistTimer => f.write_str("persist timer"),
