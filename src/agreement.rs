@@ -76,14 +76,39 @@ pub fn differences(predicted: &Prediction, seen: &Observation) -> Vec<Difference
     differ(None, "requests", predicted.requests.len().to_string(), seen.requests.len().to_string());
     for (expected, request) in predicted.requests.iter().zip(&seen.requests) {
         let number = Some(request.number);
-        differ(number, "stalls", (expected.quanta() > 0).to_string(), (released(request, Release::DelayedAck) > 0).to_string());
-        differ(number, "200 ms holds", (expected.holds() > 0).to_string(), (released(request, Release::PersistTimer) > 0).to_string());
+        differ(
+            number,
+            "stalls",
+            (expected.quanta() > 0).to_string(),
+            (released(request, Release::DelayedAck) > 0).to_string(),
+        );
+        differ(
+            number,
+            "200 ms holds",
+            (expected.holds() > 0).to_string(),
+            (released(request, Release::PersistTimer) > 0).to_string(),
+        );
         for side in Side::BOTH {
-            differ(number, &format!("bytes held by the {side}"), format!("{:?}", expected.held[side]), held(request, side));
+            differ(
+                number,
+                &format!("bytes held by the {side}"),
+                format!("{:?}", expected.held[side]),
+                held(request, side),
+            );
             let segments = request.data_segments[side].unwrap_or(expected.data_segments[side]);
-            differ(number, &format!("data segments of the {side}"), expected.data_segments[side].to_string(), segments.to_string());
+            differ(
+                number,
+                &format!("data segments of the {side}"),
+                expected.data_segments[side].to_string(),
+                segments.to_string(),
+            );
             let pingpong = request.receivers[side].pingpong.unwrap_or(expected.pingpong_before[side]);
-            differ(number, &format!("pingpong mode of the {side} before it"), expected.pingpong_before[side].to_string(), pingpong.to_string());
+            differ(
+                number,
+                &format!("pingpong mode of the {side} before it"),
+                expected.pingpong_before[side].to_string(),
+                pingpong.to_string(),
+            );
         }
     }
     for side in Side::BOTH {
@@ -91,7 +116,8 @@ pub fn differences(predicted: &Prediction, seen: &Observation) -> Vec<Difference
         let counted = seen.sockets[side].bare_acks.unwrap_or(acks);
         differ(None, &format!("bare ACKs of the {side}"), acks.to_string(), counted.to_string());
     }
-    let fired: u32 = predicted.requests.iter().map(|request| request.delayed_acks.client + request.delayed_acks.server).sum();
+    let fired: u32 =
+        predicted.requests.iter().map(|request| request.delayed_acks.client + request.delayed_acks.server).sum();
     let counted: Option<i64> = seen.requests.iter().map(|request| request.delayed_acks).sum();
     differ(None, "delayed ACKs", fired.to_string(), counted.unwrap_or(i64::from(fired)).to_string());
     found
@@ -114,7 +140,8 @@ pub fn side_by_side(predicted: &Prediction, seen: &Observation) -> String {
     let mut out = format!("{:<WIDTH$}  seen\n", "predicted");
     for (i, request) in seen.requests.iter().enumerate() {
         let moments = predicted.timeline.moments().iter().filter(|moment| moment.request as usize == i);
-        let left: Vec<String> = moments.map(|moment| format!("{:>5} {:<6} {}", moment.tick, moment.side, moment.event)).collect();
+        let left: Vec<String> =
+            moments.map(|moment| format!("{:>5} {:<6} {}", moment.tick, moment.side, moment.event)).collect();
         let right = account(request);
         let _ = writeln!(out, "request {}", request.number);
         for row in 0..left.len().max(right.len()) {
@@ -134,7 +161,12 @@ fn account(request: &Request) -> Vec<String> {
     }
     for hold in &request.holds {
         let waited = if hold.waited { "" } else { ", nobody waited" };
-        lines.push(format!("{:<6} held {} until {}{waited}", hold.socket.to_string(), hold.bytes, hold.released_by.words()));
+        lines.push(format!(
+            "{:<6} held {} until {}{waited}",
+            hold.socket.to_string(),
+            hold.bytes,
+            hold.released_by.words()
+        ));
     }
     for (side, segments) in request.data_segments.each() {
         let acks = request.bare_acks[side];

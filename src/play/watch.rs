@@ -68,10 +68,18 @@ pub(super) enum Before {
 struct Open {
     request: u32,
     step: Step,
-    bytes: u32,
+    /// The most bytes held, and those held at the last look.
+    most: u32,
+    now: u32,
     rule: Rule,
     started: Instant,
     waited: bool,
+    before: Snapshot,
+}
+
+/// What a release is told by: how things stood before it.
+#[derive(Debug)]
+struct Snapshot {
     counters: Option<[Option<u64>; 2]>,
     own: TcpInfo,
     peer: TcpInfo,
@@ -103,30 +111,42 @@ impl<'a> Watch<'a> {
             },
         ));
         match (holds, info) {
-            (true, Some(own)) => self.hold(request, step, held.unwrap_or(0), own),
+            (true, Some(own)) => self.hold(request, step, held.unwrap_or(0), &own),
             _ => self.look(Before::OwnStep),
         }
     }
 
-    /// Ends the hold if its bytes have left.
+    /// Ends the hold if its bytes have left. Where something else than its own side let go of a part of them, that part's
+    /// hold ends and the rest's begins.
     pub(super) fn look(&mut self, before: Before) {
-        if self.open.is_some()
-            && options::not_sent(self.own).is_ok_and(|held| held == 0)
-            && let Some(open) = self.open.take()
-        {
-            let released_by = match before {
-                Before::OwnStep => Release::OwnStep,
-                Before::Other => self.release(&open),
-            };
-            self.close(open, released_by);
+        if self.open.is_none() {
+            return;
+        }
+        let Ok(held) = options::not_sent(self.own) else { return };
+        let Some(mut open) = self.open.take() else { return };
+        if held >= open.now || (held > 0 && before == Before::OwnStep) {
+            open.now = held;
+            self.open = Some(open);
+            return;
+        }
+        let released_by = match before {
+            Before::OwnStep => Release::OwnStep,
+            Before::Other => self.release(&open),
+        };
+        let (request, step) = (open.request, open.step.clone());
+        self.close(open, released_by);
+        if held > 0 {
+            self.begin(request, &step, held);
         }
     }
 
-    /// Neither side can go on.
+    /// Neither side can go on: from here on only a timer or the path can let go, so this is what a release is told by.
     pub(super) fn waits(&mut self) {
-        if let Some(open) = &mut self.open {
-            open.waited = true;
-        }
+        let Some(mut open) = self.open.take() else { return };
+        open.waited = true;
+        open.before = self.snapshot();
+        open.rule = self.rule(&open.step, &open.before.own);
+        self.open = Some(open);
     }
 
     /// Nothing more will be played.
@@ -138,25 +158,30 @@ impl<'a> Watch<'a> {
         self.seen
     }
 
-    fn hold(&mut self, request: u32, step: &Step, bytes: u32, own: TcpInfo) {
-        let rule = self.rule(step, &own);
-        if let Some(open) = &mut self.open {
-            open.bytes = open.bytes.max(bytes);
-            open.rule = rule;
-            return;
-        }
-        self.open = Some(Open {
-            request,
-            step: step.clone(),
-            bytes,
-            rule,
-            started: Instant::now(),
-            waited: false,
+    fn hold(&mut self, request: u32, step: &Step, bytes: u32, own: &TcpInfo) {
+        let rule = self.rule(step, own);
+        let Some(open) = &mut self.open else { return self.begin(request, step, bytes) };
+        open.most = open.most.max(bytes);
+        open.now = bytes;
+        open.rule = rule;
+        open.step = step.clone();
+    }
+
+    fn begin(&mut self, request: u32, step: &Step, bytes: u32) {
+        let before = self.snapshot();
+        let rule = self.rule(step, &before.own);
+        let step = step.clone();
+        self.open =
+            Some(Open { request, step, most: bytes, now: bytes, rule, started: Instant::now(), waited: false, before });
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
             counters: self.counters(),
-            own,
+            own: TcpInfo::read(self.own).unwrap_or_default(),
             peer: TcpInfo::read(self.peer).unwrap_or_default(),
             peer_pingpong: pingpong(self.peer),
-        });
+        }
     }
 
     fn rule(&self, step: &Step, own: &TcpInfo) -> Rule {
@@ -182,13 +207,14 @@ impl<'a> Watch<'a> {
     fn release(&self, open: &Open) -> Release {
         let peer = TcpInfo::read(self.peer).unwrap_or_default();
         let grown = |count: fn(&TcpInfo) -> Option<u32>| {
-            count(&peer).zip(count(&open.peer)).is_some_and(|(now, then)| now > then)
+            count(&peer).zip(count(&open.before.peer)).is_some_and(|(now, then)| now > then)
         };
-        let moved = |i: usize| self.counters().zip(open.counters).and_then(|(now, then)| Some(now[i]? > then[i]?));
+        let moved =
+            |i: usize| self.counters().zip(open.before.counters).and_then(|(now, then)| Some(now[i]? > then[i]?));
         let acked = grown(TcpInfo::bare_acks);
         if moved(1) == Some(true) {
             Release::LossProbe
-        } else if open.rule == Rule::Cork || open.own.unacked == Some(0) {
+        } else if open.rule == Rule::Cork || open.before.own.unacked == Some(0) {
             Release::PersistTimer
         } else if acked && moved(0).unwrap_or_else(|| self.timer_fired(open)) {
             Release::DelayedAck
@@ -203,7 +229,7 @@ impl<'a> Watch<'a> {
 
     /// Without counters of one's own: the timer takes the peer out of pingpong mode, and nothing else does within a wait.
     fn timer_fired(&self, open: &Open) -> bool {
-        let left = open.peer_pingpong == Some(true) && pingpong(self.peer) == Some(false);
+        let left = open.before.peer_pingpong == Some(true) && pingpong(self.peer) == Some(false);
         open.waited && (left || open.started.elapsed() >= self.lab.kernel().delayed_ack_floor())
     }
 
@@ -218,9 +244,9 @@ impl<'a> Watch<'a> {
             Hold {
                 socket: self.name,
                 step: open.step,
-                bytes: open.bytes,
-                unacked: open.own.unacked,
-                cwnd: open.own.snd_cwnd,
+                bytes: open.most,
+                unacked: open.before.own.unacked,
+                cwnd: open.before.own.snd_cwnd,
                 rule: open.rule,
                 released_by,
                 waited: open.waited,
