@@ -7,7 +7,7 @@ mod pattern;
 
 pub use pattern::Pattern;
 
-use crate::observation::{Hold, Observation, Release, Request, Rule, Socket};
+use crate::observation::{Hold, Observation, Order, Release, Request, Rule, Socket};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -170,6 +170,9 @@ pub fn wait(seen: &Observation, request: &Request) -> Option<Wait> {
 }
 
 fn stalls(seen: &Observation, hold: &Hold) -> Option<Wait> {
+    if passed_unnoticed(seen, hold) {
+        return None;
+    }
     match hold.released_by {
         Release::DelayedAck => Some(Wait::DelayedAck(1)),
         Release::PersistTimer | Release::Never | Release::LossProbe => Some(Wait::PersistTimer),
@@ -177,6 +180,12 @@ fn stalls(seen: &Observation, hold: &Hold) -> Option<Wait> {
         Release::Ack | Release::Reply if hold.waited && has_path(seen) => Some(Wait::RoundTrip),
         Release::Ack | Release::Reply | Release::OwnStep => None,
     }
+}
+
+/// Whether a timer let the bytes go while somebody could still go on: only a thread that was kept from its CPU meets that.
+fn passed_unnoticed(seen: &Observation, hold: &Hold) -> bool {
+    let by_timer = matches!(hold.released_by, Release::DelayedAck | Release::PersistTimer);
+    by_timer && !hold.waited && seen.order == Order::Ordered
 }
 
 fn has_path(seen: &Observation) -> bool {
@@ -204,16 +213,28 @@ fn late_requests(seen: &Observation, stalled: &[bool]) -> Vec<bool> {
         let replies = request.writes.iter().filter(|write| write.socket.side() == receiver);
         replies.filter_map(|write| write.since_received_ms).any(|since| since >= ato_ms)
     };
-    let timer_between =
-        |request: &Request| request.holds.is_empty() && request.delayed_acks.is_some_and(|fired| fired > 0);
+    let timer_between = |request: &Request| match request.delayed_acks {
+        Some(fired) => request.holds.is_empty() && fired > 0,
+        // Where others share the counters, the scheduler's own account of the thread has to do.
+        None => wait(seen, request).is_none() && kept_from_cpu(seen, request),
+    };
     seen.requests
         .iter()
         .enumerate()
-        .map(|(i, request)| match request.receivers[receiver].pingpong {
-            Some(false) => i > 0 && late_reply(&seen.requests[i - 1]),
-            _ => timer_between(request),
+        .map(|(i, request)| {
+            request.holds.iter().any(|hold| passed_unnoticed(seen, hold))
+                || match request.receivers[receiver].pingpong {
+                    Some(false) => i > 0 && late_reply(&seen.requests[i - 1]),
+                    _ => timer_between(request),
+                }
         })
         .collect()
+}
+
+/// Whether the playing thread waited so long for a CPU that a delayed ACK may have been sent meanwhile.
+pub(crate) fn kept_from_cpu(seen: &Observation, request: &Request) -> bool {
+    let floor = seen.environment.delayed_ack_us.saturating_sub(seen.environment.jiffy_us);
+    request.run_queue_us.is_some_and(|waited| waited >= floor)
 }
 
 fn causes(seen: &Observation) -> Vec<Cause> {
