@@ -1,0 +1,78 @@
+//! Private labs for libtest's tests, as root and as an ordinary user.
+
+use smallwrites::kernel::Kernel;
+use smallwrites::lab::{self, Conditions, Lab, LabError};
+use smallwrites::observation::Observation;
+use smallwrites::play::Play;
+use smallwrites::verdict::Pattern;
+use std::io::Write;
+use std::sync::OnceLock;
+
+/// Tests at once, unless `RUST_TEST_THREADS` says otherwise: they wait for kernel timers, not for a CPU.
+const THREADS: &str = "64";
+
+/// Before `main`, while the process has one thread: an ordinary user gets a user namespace, and libtest its threads.
+#[ctor::ctor]
+fn prepare() {
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        // SAFETY: no other thread exists yet that could read the environment.
+        unsafe { std::env::set_var("RUST_TEST_THREADS", THREADS) };
+    }
+    // Where it is refused, `lab_or_skip` says so in each test.
+    let _ = lab::enter();
+}
+
+/// Works in a lab; where namespaces are refused, says so on standard error and returns `None`.
+///
+/// `SMALLWRITES_REQUIRE_ALL` turns every skipped test into a failure, so that a machine that is meant to show
+/// everything cannot look green without it.
+pub(crate) fn lab_or_skip<T: Send>(conditions: &Conditions, work: impl FnOnce(&Lab) -> T + Send) -> Option<T> {
+    match conditions.run(work) {
+        Ok(answer) => Some(answer),
+        Err(error @ (LabError::Refused(_) | LabError::Threads(_))) => {
+            let required = std::env::var_os("SMALLWRITES_REQUIRE_ALL").is_some_and(|value| !value.is_empty());
+            assert!(!required, "{error}");
+            // Not eprintln!, which libtest keeps to itself where a test passes.
+            let test = std::thread::current();
+            let _ = writeln!(std::io::stderr(), "SKIPPED {}: {error}", test.name().unwrap_or("a test"));
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Plays an exchange in a lab of its own.
+#[track_caller]
+pub(crate) fn play_or_skip(conditions: &Conditions, play: &Play) -> Option<Observation> {
+    lab_or_skip(conditions, |lab| play.run(lab)).map(|seen| seen.unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// The requests that stall on this kernel where a second small write is held and each request is answered promptly.
+///
+/// It takes as many prompt replies to enter pingpong mode as the kernel's threshold says, and each stall leaves it.
+pub(crate) fn stalls_after_prompt_replies() -> Pattern {
+    match pingpong_threshold() {
+        1 => Pattern::AllButFirst,
+        threshold => Pattern::EveryNth(threshold),
+    }
+}
+
+/// The threshold as a private lab has it; measured where the kernel has no setting for it.
+fn pingpong_threshold() -> u32 {
+    static THRESHOLD: OnceLock<u32> = OnceLock::new();
+    *THRESHOLD.get_or_init(|| {
+        let set = Conditions::default().run(|lab| lab.kernel().pingpong_threshold).ok().flatten();
+        set.or_else(|| Kernel::probe().ok()?.pingpong_threshold).unwrap_or_else(measured)
+    })
+}
+
+fn measured() -> u32 {
+    // Further apart than a jiffy, so that a kernel that compares jiffies counts each reply.
+    let exchange = "C: P20 W10 R20 / S: R10 W20".parse().expect("it is a valid exchange");
+    let seen = Conditions::default().run(|lab| Play::new(exchange).requests(12).run(lab)).expect("a lab");
+    let requests = seen.expect("it can be played").requests;
+    let first = requests.iter().position(|request| request.receivers.server.pingpong == Some(true));
+    first
+        .and_then(|replies| u32::try_from(replies).ok())
+        .expect("a receiver that answers promptly enters pingpong mode")
+}
