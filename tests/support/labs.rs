@@ -9,7 +9,10 @@ use std::io::Write;
 use std::sync::OnceLock;
 
 /// Tests at once, unless `RUST_TEST_THREADS` says otherwise: they wait for kernel timers, not for a CPU.
-const THREADS: &str = "64";
+const THREADS: &str = "32";
+
+/// How often an exchange is played again on a machine that is late.
+const TRIES: u32 = 20;
 
 /// Before `main`, while the process has one thread: an ordinary user gets a user namespace, and libtest its threads.
 #[ctor::ctor]
@@ -42,9 +45,28 @@ pub(crate) fn lab_or_skip<T: Send>(conditions: &Conditions, work: impl FnOnce(&L
 }
 
 /// Plays an exchange in a lab of its own.
+///
+/// Once more where the scheduler's own account says that the player waited for a CPU as long as the shortest timer
+/// takes: a timer that fired between two of its steps is no answer to them. What was seen has no say in that.
 #[track_caller]
 pub(crate) fn play_or_skip(conditions: &Conditions, play: &Play) -> Option<Observation> {
+    for _ in 0..TRIES {
+        let seen = played_or_skip(conditions, play)?;
+        if on_time(&seen) {
+            return Some(seen);
+        }
+    }
+    played_or_skip(conditions, play)
+}
+
+#[track_caller]
+fn played_or_skip(conditions: &Conditions, play: &Play) -> Option<Observation> {
     lab_or_skip(conditions, |lab| play.run(lab)).map(|seen| seen.unwrap_or_else(|error| panic!("{error}")))
+}
+
+fn on_time(seen: &Observation) -> bool {
+    let timer = seen.environment.delayed_ack_us.saturating_sub(seen.environment.jiffy_us);
+    seen.requests.iter().all(|request| request.run_queue_us.is_none_or(|waited| waited < timer))
 }
 
 /// The requests that stall on this kernel where a second small write is held and each request is answered promptly.
