@@ -5,6 +5,7 @@
 //! behind an earlier *small* one that is unacknowledged, and a receiver in pingpong mode acknowledges in its own time.
 
 mod support {
+    mod before_main;
     pub(crate) mod labs;
 }
 

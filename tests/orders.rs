@@ -1,6 +1,7 @@
 //! The same exchange in each order of play, and exchanges that cannot end.
 
 mod support {
+    mod before_main;
     pub(crate) mod labs;
 }
 

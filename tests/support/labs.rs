@@ -1,29 +1,15 @@
-//! Private labs for libtest's tests, as root and as an ordinary user.
+//! Private labs for libtest's tests; `before_main` makes them possible for an ordinary user.
 
 use smallwrites::kernel::Kernel;
-use smallwrites::lab::{self, Conditions, Lab, LabError};
+use smallwrites::lab::{Conditions, Lab, LabError};
 use smallwrites::observation::Observation;
 use smallwrites::play::Play;
 use smallwrites::verdict::Pattern;
 use std::io::Write;
 use std::sync::OnceLock;
 
-/// Tests at once, unless `RUST_TEST_THREADS` says otherwise: they wait for kernel timers, not for a CPU.
-const THREADS: &str = "32";
-
 /// How often an exchange is played again on a machine that is late.
 const TRIES: u32 = 20;
-
-/// Before `main`, while the process has one thread: an ordinary user gets a user namespace, and libtest its threads.
-#[ctor::ctor]
-fn prepare() {
-    if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        // SAFETY: no other thread exists yet that could read the environment.
-        unsafe { std::env::set_var("RUST_TEST_THREADS", THREADS) };
-    }
-    // Where it is refused, `lab_or_skip` says so in each test.
-    let _ = lab::enter();
-}
 
 /// Works in a lab; where namespaces are refused, says so on standard error and returns `None`.
 ///
