@@ -5,8 +5,9 @@
 //! behind an earlier *small* one that is unacknowledged, and a receiver in pingpong mode acknowledges in its own time.
 
 mod support {
-    mod before_main;
     pub(crate) mod labs;
+    mod namespaces;
+    mod threads;
 }
 
 use rstest::rstest;

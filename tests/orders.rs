@@ -1,8 +1,9 @@
 //! The same exchange in each order of play, and exchanges that cannot end.
 
 mod support {
-    mod before_main;
     pub(crate) mod labs;
+    mod namespaces;
+    mod threads;
 }
 
 use rstest::rstest;

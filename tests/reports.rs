@@ -3,9 +3,10 @@
 //! To take the snapshots anew: `INSTA_UPDATE=always cargo test --test reports`.
 
 mod support {
-    mod before_main;
     pub(crate) mod fixed;
+    mod namespaces;
     pub(crate) mod snapshots;
+    mod threads;
 }
 
 use rstest::rstest;

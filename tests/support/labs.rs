@@ -1,4 +1,4 @@
-//! Private labs for libtest's tests; `before_main` makes them possible for an ordinary user.
+//! Private labs for libtest's tests; `namespaces` makes them possible for an ordinary user.
 
 use smallwrites::kernel::Kernel;
 use smallwrites::lab::{Conditions, Lab, LabError};
