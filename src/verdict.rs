@@ -213,8 +213,11 @@ fn late_requests(seen: &Observation, stalled: &[bool]) -> Vec<bool> {
         let replies = request.writes.iter().filter(|write| write.socket.side() == receiver);
         replies.filter_map(|write| write.since_received_ms).any(|since| since >= ato_ms)
     };
-    let timer_between =
-        |request: &Request| request.holds.is_empty() && request.delayed_acks.is_some_and(|fired| fired > 0);
+    let timer_between = |request: &Request| match request.delayed_acks {
+        Some(fired) => request.holds.is_empty() && fired > 0,
+        // Where others share the counters, the scheduler's own account of the thread has to do.
+        None => wait(seen, request).is_none() && kept_from_cpu(seen, request),
+    };
     seen.requests
         .iter()
         .enumerate()
@@ -226,6 +229,12 @@ fn late_requests(seen: &Observation, stalled: &[bool]) -> Vec<bool> {
             decided_by_lateness || request.holds.iter().any(overtaken)
         })
         .collect()
+}
+
+/// Whether the playing thread waited so long for a CPU that a delayed ACK may have been sent meanwhile.
+pub(crate) fn kept_from_cpu(seen: &Observation, request: &Request) -> bool {
+    let floor = seen.environment.delayed_ack_us.saturating_sub(seen.environment.jiffy_us);
+    request.run_queue_us.is_some_and(|waited| waited >= floor)
 }
 
 fn causes(seen: &Observation) -> Vec<Cause> {

@@ -50,6 +50,7 @@ pub(super) struct Watch<'a> {
     peer: &'a Socket,
     /// Whether every write is looked at in full, or only those that leave something held.
     pub(super) thorough: bool,
+    /// Whether [`Watch::waits`] is told when neither side can go on.
     open: Option<Open>,
     pub(super) seen: Seen,
 }
@@ -228,6 +229,9 @@ impl<'a> Watch<'a> {
     }
 
     /// Without counters of one's own: the timer takes the peer out of pingpong mode, and nothing else does within a wait.
+    ///
+    /// Of two threads nobody knows when both wait, and the peer is back in pingpong mode when its reply has come: there
+    /// the time has to do.
     fn timer_fired(&self, open: &Open) -> bool {
         let left = open.before.peer_pingpong == Some(true) && pingpong(self.peer) == Some(false);
         open.waited && (left || open.started.elapsed() >= self.lab.kernel().delayed_ack_floor())
