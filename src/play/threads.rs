@@ -117,14 +117,14 @@ impl Player<'_> {
                     }
                 }
                 Attempt::Done if matches!(step, Step::Read(_) | Step::Pause(_)) => self.watch.look(Before::Other),
-                Attempt::Done => self.watch.look(Before::OwnStep),
+                Attempt::Done => self.watch.look(Before::own(Some(&step))),
             }
         }
         let latency = started.elapsed();
         if let Some(turns) = self.turns {
             turns.finish(side, request)?;
         }
-        Ok(Lap { latency, blocked: None })
+        Ok(Lap { latency, ..Lap::default() })
     }
 
     fn leave(&mut self) {
