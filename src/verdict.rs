@@ -8,7 +8,7 @@ mod pattern;
 pub use pattern::Pattern;
 
 use crate::exchange::Side;
-use crate::observation::{Hold, Observation, Order, Release, Request, Rule, Socket};
+use crate::observation::{Hold, Observation, Release, Request, Rule, Socket};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -172,12 +172,19 @@ pub fn wait(seen: &Observation, request: &Request) -> Option<Wait> {
 
 fn stalls(seen: &Observation, hold: &Hold) -> Option<Wait> {
     match hold.released_by {
+        // Nobody waited: the timer fired while the thread that would have gone on was kept from its CPU.
+        _ if !hold.waited => None,
         Release::DelayedAck => Some(Wait::DelayedAck(1)),
         Release::PersistTimer | Release::Never | Release::LossProbe => Some(Wait::PersistTimer),
         // On loopback the ACK is there at once; where the path takes a millisecond it is a wait.
-        Release::Ack | Release::Reply if hold.waited && has_path(seen) => Some(Wait::RoundTrip),
+        Release::Ack | Release::Reply if has_path(seen) => Some(Wait::RoundTrip),
         Release::Ack | Release::Reply | Release::OwnStep => None,
     }
+}
+
+/// Whether a timer let go while a side could have gone on.
+fn overtaken(hold: &Hold) -> bool {
+    !hold.waited && matches!(hold.released_by, Release::DelayedAck | Release::PersistTimer | Release::LossProbe)
 }
 
 fn has_path(seen: &Observation) -> bool {
@@ -238,13 +245,8 @@ pub fn fits(seen: &Observation, pattern: Pattern) -> bool {
 /// steps were left to take, or as much time passed between two steps as a delayed ACK takes.
 #[must_use]
 pub fn was_late(seen: &Observation, request: &Request) -> bool {
-    let timers = [Release::DelayedAck, Release::PersistTimer, Release::LossProbe];
-    // Two threads do not tell when both of them wait.
-    let ordered = seen.order == Order::Ordered;
-    let overtaken = request.holds.iter().any(|hold| !hold.waited && timers.contains(&hold.released_by));
     let timer = seen.environment.delayed_ack_us.saturating_sub(2 * seen.environment.jiffy_us);
-    let slow = request.longest_step_us.or(request.run_queue_us);
-    (ordered && overtaken) || slow.is_some_and(|us| us >= timer)
+    request.holds.iter().any(overtaken) || request.longest_step_us.is_some_and(|us| us >= timer)
 }
 
 fn causes(seen: &Observation) -> Vec<Cause> {
