@@ -132,7 +132,7 @@ impl Player<'_> {
                 }
                 Attempt::Done if matches!(step, Step::Read(_) | Step::Pause(_)) => self.watch.look(Before::Other),
                 Attempt::Done => {
-                    self.watch.look(Before::OwnStep);
+                    self.watch.look(Before::own(Some(&step)));
                     if let (Some(turns), Step::Shutdown) = (self.turns, &step) {
                         turns.shut_down(side);
                     }
@@ -143,7 +143,7 @@ impl Player<'_> {
         if let Some(turns) = self.turns {
             turns.finish(side, request)?;
         }
-        Ok(Lap { latency, blocked: None })
+        Ok(Lap { latency, ..Lap::default() })
     }
 
     fn leave(&mut self) {

@@ -60,8 +60,17 @@ pub(super) struct Watch<'a> {
 pub(super) enum Before {
     /// A step of the socket's own side.
     OwnStep,
+    /// An option that its own side has set.
+    OwnOption,
     /// Anything else: the peer's step, or a wait.
     Other,
+}
+
+impl Before {
+    /// What a step of the socket's own side that is no write counts as.
+    pub(super) fn own(step: Option<&Step>) -> Self {
+        if matches!(step, Some(Step::Set(_))) { Self::OwnOption } else { Self::OwnStep }
+    }
 }
 
 /// A hold that has not ended.
@@ -98,6 +107,7 @@ impl<'a> Watch<'a> {
 
     /// After a write of the socket's own side has returned.
     pub(super) fn wrote(&mut self, request: u32, step: &Step) {
+        let wrote = Instant::now();
         let held = options::not_sent(self.own).ok();
         let holds = held.is_some_and(|bytes| bytes > 0);
         let info = if holds || self.thorough { TcpInfo::read(self.own).ok() } else { None };
@@ -112,7 +122,7 @@ impl<'a> Watch<'a> {
             },
         ));
         match (holds, info) {
-            (true, Some(own)) => self.hold(request, step, held.unwrap_or(0), &own),
+            (true, Some(own)) => self.hold(request, step, held.unwrap_or(0), &own, wrote),
             _ => self.look(Before::OwnStep),
         }
     }
@@ -125,19 +135,23 @@ impl<'a> Watch<'a> {
         }
         let Ok(held) = options::not_sent(self.own) else { return };
         let Some(mut open) = self.open.take() else { return };
-        if held >= open.now || (held > 0 && before == Before::OwnStep) {
+        if held >= open.now || (held > 0 && before != Before::Other) {
+            if before == Before::OwnOption {
+                // The bytes have outlived the option: what holds them now may be another rule.
+                open.rule = self.rule(&open.step, &TcpInfo::read(self.own).unwrap_or_default());
+            }
             open.now = held;
             self.open = Some(open);
             return;
         }
         let released_by = match before {
-            Before::OwnStep => Release::OwnStep,
+            Before::OwnStep | Before::OwnOption => Release::OwnStep,
             Before::Other => self.release(&open),
         };
         let (request, step) = (open.request, open.step.clone());
         self.close(open, released_by);
         if held > 0 {
-            self.begin(request, &step, held);
+            self.begin(request, &step, held, Instant::now());
         }
     }
 
@@ -159,21 +173,27 @@ impl<'a> Watch<'a> {
         self.seen
     }
 
-    fn hold(&mut self, request: u32, step: &Step, bytes: u32, own: &TcpInfo) {
+    fn hold(&mut self, request: u32, step: &Step, bytes: u32, own: &TcpInfo, wrote: Instant) {
         let rule = self.rule(step, own);
-        let Some(open) = &mut self.open else { return self.begin(request, step, bytes) };
+        let Some(open) = &mut self.open else { return self.begin(request, step, bytes, wrote) };
         open.most = open.most.max(bytes);
         open.now = bytes;
         open.rule = rule;
         open.step = step.clone();
     }
 
-    fn begin(&mut self, request: u32, step: &Step, bytes: u32) {
+    fn begin(&mut self, request: u32, step: &Step, bytes: u32, wrote: Instant) {
         let before = self.snapshot();
         let rule = self.rule(step, &before.own);
-        let step = step.clone();
-        self.open =
-            Some(Open { request, step, most: bytes, now: bytes, rule, started: Instant::now(), waited: false, before });
+        let (step, started) = (step.clone(), Instant::now());
+        let open = Open { request, step, most: bytes, now: bytes, rule, started, waited: false, before };
+        // What is already gone left before there was anything to tell its reason by, except the time that this took.
+        if options::not_sent(self.own).is_ok_and(|held| held == 0) {
+            let timer = wrote.elapsed() >= self.lab.kernel().delayed_ack_floor();
+            self.close(open, if timer { Release::DelayedAck } else { Release::Ack });
+        } else {
+            self.open = Some(open);
+        }
     }
 
     fn snapshot(&self) -> Snapshot {
