@@ -101,8 +101,10 @@ pub struct Control {
 pub enum Twist {
     /// Every exchange is played under other conditions.
     Conditions(fn(Conditions) -> Conditions),
-    /// Another exchange is played.
+    /// Another exchange is played, made from the claim's own.
     Exchange(fn(Exchange) -> Exchange),
+    /// This exchange is played in place of every one of the claim's.
+    Instead(&'static str),
     /// The check asks [`Stage::is_twisted`] and does it itself.
     Check,
 }

@@ -21,7 +21,8 @@ pub use failure::{Failure, Kind};
 
 use crate::exchange::Side;
 use crate::observation::{Observation, Release, Request, Rule, Summary, milliseconds};
-use crate::verdict::{Pattern, Verdict, Wait, wait};
+use crate::verdict::{Pattern, Verdict, Wait, kept_from_cpu, overtaken, wait};
+use std::time::Duration;
 
 /// Starts a chain of assertions about an observation.
 #[must_use]
@@ -85,6 +86,37 @@ impl<'a> Expect<'a> {
         seen.requests.iter().filter(move |request| wait(seen, request).is_some())
     }
 
+    /// The first request that is wrong though the machine was not late; with every request late, the first that is wrong.
+    fn first_on_time(&self, wrong: impl Fn(&Request) -> bool) -> Option<&'a Request> {
+        let seen = self.seen;
+        let mut broken = seen.requests.iter().filter(|request| wrong(request));
+        if seen.requests.iter().all(&wrong) {
+            broken.next()
+        } else {
+            broken.find(|request| !kept_from_cpu(seen, request))
+        }
+    }
+
+    fn segments(&self, side: Side, request: &Request, expected: String) -> Failure {
+        let seen =
+            request.data_segments[side].map_or_else(|| "an unknown number of".to_owned(), |seen| seen.to_string());
+        let saw = format!("{seen} data segments in request {}", request.number);
+        let because = "tcpi_data_segs_out less tcpi_total_retrans, before and after each request";
+        self.failure(Kind::Segments, expected, because, saw)
+    }
+
+    fn acks(&self, side: Side, request: &Request, expected: String, because: &str) -> Failure {
+        let count = |count: Option<String>| count.unwrap_or_else(|| "an unknown number of".to_owned());
+        let saw = format!(
+            "request {}: pingpong mode {:?}, {} bare ACKs, {} delayed ACKs",
+            request.number,
+            request.receivers[side].pingpong,
+            count(request.bare_acks[side].map(|count| count.to_string())),
+            count(request.delayed_acks.map(|count| count.to_string())),
+        );
+        self.failure(Kind::Law, expected, because, saw)
+    }
+
     fn latency(&self) -> Option<Summary> {
         Summary::of(self.seen.requests.iter().map(|request| request.latency_us))
     }
@@ -97,6 +129,10 @@ impl<'a> Expect<'a> {
             milliseconds(environment.jiffy_us)
         )
     }
+}
+
+fn plural(count: u32) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }
 
 /// Writes the panicking form of each assertion from its `try_` form.
@@ -190,6 +226,18 @@ assertions! {
         }
     }
 
+    /// The median request lasts at least so long.
+    lasts_at_least = try_lasts_at_least(least: Duration) |this| {
+        let least_us = u64::try_from(least.as_micros()).unwrap_or(u64::MAX);
+        let latency = this.latency();
+        if latency.is_some_and(|latency| latency.median_us >= least_us) {
+            let measured = latency.map(|latency| latency.to_string());
+            return Ok(this.fact(format!("each ≥ {}", milliseconds(least_us)), measured));
+        }
+        let saw = latency.map_or_else(|| "no request".to_owned(), |latency| latency.to_string());
+        Err(this.failure(Kind::Time, format!("median of the requests ≥ {}", milliseconds(least_us)), "nothing ends such a wait earlier", saw))
+    }
+
     /// Each request stalls exactly when its receiver on `receiver` was in pingpong mode before it.
     follows_pingpong = try_follows_pingpong(receiver: Side) |this| {
         let broken = this.seen.requests.iter().find(|request| {
@@ -222,15 +270,22 @@ assertions! {
         Err(this.failure(Kind::Segments, format!("{count} data segments from the {side}"), because, saw))
     }
 
-    /// A side sends so many data segments in each request.
+    /// A side sends so many data segments in each request; one in which the machine was late fits either way.
     segments_per_request = try_segments_per_request(side: Side, count: u32) |this| {
-        let Some(other) = this.seen.requests.iter().find(|request| request.data_segments[side] != Some(count)) else {
-            return Ok(this.fact(format!("{side} {count} data segments a request"), None));
+        let wrong = this.first_on_time(|request| request.data_segments[side] != Some(count));
+        let Some(other) = wrong else {
+            return Ok(this.fact(format!("{side} {count} data segment{} a request", plural(count)), None));
         };
-        let seen = other.data_segments[side].map_or_else(|| "an unknown number of".to_owned(), |seen| seen.to_string());
-        let saw = format!("{seen} data segments in request {}", other.number);
-        let because = "tcpi_data_segs_out less tcpi_total_retrans, before and after each request";
-        Err(this.failure(Kind::Segments, format!("{count} data segments from the {side} in each request"), because, saw))
+        Err(this.segments(side, other, format!("{count} data segment{} from the {side} in each request", plural(count))))
+    }
+
+    /// A side sends fewer data segments than so many in each request; one in which the machine was late fits either way.
+    fewer_segments_per_request = try_fewer_segments_per_request(side: Side, count: u32) |this| {
+        let wrong = this.first_on_time(|request| request.data_segments[side].is_none_or(|seen| seen >= count));
+        let Some(other) = wrong else {
+            return Ok(this.fact(format!("{side} fewer than {count} data segments a request"), None));
+        };
+        Err(this.segments(side, other, format!("fewer than {count} data segments from the {side} in each request")))
     }
 
     /// A side sends so many segments without data in all.
@@ -272,6 +327,77 @@ assertions! {
         }
         let because = "bytes written and not yet sent when a write returns (SIOCOUTQNSD)";
         Err(this.failure(Kind::Held, format!("at most {bytes} bytes held by the {side}"), because, format!("{most} bytes held")))
+    }
+
+    /// Some write of a side leaves at least so many bytes held.
+    held_at_least = try_held_at_least(side: Side, bytes: u32) |this| {
+        let most = this.seen.most_held(side);
+        if most >= bytes {
+            return Ok(this.fact(format!("{side} holds {bytes} bytes or more"), None));
+        }
+        let because = "bytes written and not yet sent when a write returns (SIOCOUTQNSD)";
+        Err(this.failure(Kind::Held, format!("{bytes} bytes or more held by the {side}"), because, format!("{most} bytes held")))
+    }
+
+    /// Whatever a side's socket holds at the end of a write leaves by this, and it does hold something.
+    released = try_released(side: Side, released_by: Release) |this| {
+        let because = "what moved between the hold's begin and end: own steps, bare ACKs, counters";
+        let expected = format!("what the {side} holds is released by {}", released_by.words());
+        let shows = this.seen.requests.iter().filter(|request| !overtaken(this.seen, request));
+        let mut holds = shows.flat_map(|request| request.holds.iter().map(move |hold| (request.number, hold)));
+        let mut holds = holds.by_ref().filter(|(_, hold)| hold.socket == side.into()).peekable();
+        if holds.peek().is_none() {
+            return Err(this.failure(Kind::Held, expected, because, format!("the {side} held nothing")));
+        }
+        match holds.find(|(_, hold)| hold.released_by != released_by) {
+            None => Ok(this.fact(format!("{side} holds until {}", released_by.words()), None)),
+            Some((number, hold)) => {
+                let saw = format!("request {number}: {} bytes released by {}", hold.bytes, hold.released_by.words());
+                Err(this.failure(Kind::Cause, expected, because, saw))
+            }
+        }
+    }
+
+    /// In each request a side's delayed-ACK timer fires: in pingpong mode before it, a bare ACK in it.
+    acks_late = try_acks_late(receiver: Side) |this| {
+        let other = this.first_on_time(|request| {
+            request.receivers[receiver].pingpong != Some(true)
+                || request.bare_acks[receiver].is_none_or(|count| count == 0)
+                || request.delayed_acks.is_some_and(|fired| fired < 1)
+        });
+        let Some(request) = other else {
+            return Ok(this.fact(format!("the {receiver}'s ACK waits for the delayed-ACK timer in each request"), None));
+        };
+        let because = "a lone small segment that no reply follows is acknowledged by the timer (tcp_delack_timer_handler)";
+        Err(this.acks(receiver, request, format!("a delayed ACK of the {receiver} in each request"), because))
+    }
+
+    /// A side that delays its ACKs sends none of its own: the reply carries it. A request in which the machine was late fits
+    /// either way.
+    reply_carries_ack = try_reply_carries_ack(replier: Side) |this| {
+        let other = this.first_on_time(|request| {
+            request.receivers[replier].pingpong == Some(true) && request.bare_acks[replier] != Some(0)
+        });
+        let delays = this.seen.requests.iter().any(|request| request.receivers[replier].pingpong == Some(true));
+        match other.or(this.seen.requests.first().filter(|_| !delays)) {
+            None => Ok(this.fact(format!("no bare ACK of a {replier} in pingpong mode: its reply carries the ACK"), None)),
+            Some(request) => {
+                let because = "a segment with data carries the ACK, which clears the delayed one (tcp_event_ack_sent)";
+                Err(this.acks(replier, request, format!("a {replier} in pingpong mode whose reply carries the ACK"), because))
+            }
+        }
+    }
+
+    /// In each request a side sends a bare ACK and no delayed-ACK timer fires; one in which the machine was late fits either way.
+    acks_at_once = try_acks_at_once(receiver: Side) |this| {
+        let other = this.first_on_time(|request| {
+            request.bare_acks[receiver].is_none_or(|count| count == 0) || request.delayed_acks.is_some_and(|fired| fired > 0)
+        });
+        let Some(request) = other else {
+            return Ok(this.fact(format!("the {receiver} sends a bare ACK without the timer in each request"), None));
+        };
+        let because = "the data has to be acknowledged at once (__tcp_ack_snd_check, __tcp_cleanup_rbuf)";
+        Err(this.acks(receiver, request, format!("an ACK of the {receiver} without the timer in each request"), because))
     }
 
     /// Whatever makes requests stall is held under this rule and let go by this.

@@ -7,7 +7,7 @@ mod pattern;
 
 pub use pattern::Pattern;
 
-use crate::observation::{Hold, Observation, Release, Request, Rule, Socket};
+use crate::observation::{Hold, Observation, Order, Release, Request, Rule, Socket};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -204,16 +204,35 @@ fn late_requests(seen: &Observation, stalled: &[bool]) -> Vec<bool> {
         let replies = request.writes.iter().filter(|write| write.socket.side() == receiver);
         replies.filter_map(|write| write.since_received_ms).any(|since| since >= ato_ms)
     };
-    let timer_between =
-        |request: &Request| request.holds.is_empty() && request.delayed_acks.is_some_and(|fired| fired > 0);
+    // Where others share the counters, the scheduler's own account of the thread has to do.
+    let fired_late = |request: &Request| match request.delayed_acks {
+        Some(fired) => fired > 0,
+        None => kept_from_cpu(seen, request),
+    };
+    let timer_between = |request: &Request| request.holds.is_empty() && fired_late(request);
     seen.requests
         .iter()
         .enumerate()
         .map(|(i, request)| match request.receivers[receiver].pingpong {
+            _ if overtaken(seen, request) => true,
             Some(false) => i > 0 && late_reply(&seen.requests[i - 1]),
             _ => timer_between(request),
         })
         .collect()
+}
+
+/// Whether a timer let held bytes go while the player still had steps to take: kept from its CPU for as long as the
+/// timer takes, it shows nothing about what these steps would have done.
+#[must_use]
+pub fn overtaken(seen: &Observation, request: &Request) -> bool {
+    let timers = [Release::DelayedAck, Release::PersistTimer, Release::LossProbe];
+    // Two threads do not tell when both of them wait.
+    seen.order == Order::Ordered && request.holds.iter().any(|hold| !hold.waited && timers.contains(&hold.released_by))
+}
+
+/// Whether the playing thread waited so long for a CPU that a delayed ACK may have been sent meanwhile.
+pub(crate) fn kept_from_cpu(seen: &Observation, request: &Request) -> bool {
+    request.run_queue_us.is_some_and(|late| late + seen.environment.jiffy_us >= seen.environment.delayed_ack_us)
 }
 
 fn causes(seen: &Observation) -> Vec<Cause> {

@@ -66,6 +66,11 @@ impl Scene {
         self
     }
 
+    pub(super) fn instead(mut self, notation: &str) -> Self {
+        notation.clone_into(&mut self.notation);
+        self
+    }
+
     pub(super) fn conditions(&self, base: Conditions) -> Conditions {
         self.under.iter().fold(base, |conditions, change| change(conditions))
     }
@@ -86,4 +91,9 @@ impl From<&str> for Scene {
     fn from(notation: &str) -> Self {
         Self::of(notation)
     }
+}
+
+/// An exchange in notation that the catalogue itself wrote.
+pub(super) fn parsed(notation: &str) -> Exchange {
+    notation.parse().unwrap_or_default()
 }
