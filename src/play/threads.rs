@@ -54,7 +54,10 @@ pub(super) fn run(
         let mut latencies = Vec::with_capacity(requests as usize);
         let played = (0..requests).try_for_each(|request| {
             latencies.push(playing_client.request(client, request)?);
-            boundaries.push(Boundary::look(lab, &sockets.client, &sockets.server));
+            boundaries.push(match order {
+                Order::Free if request + 1 < requests => Boundary::glance(&sockets.client, &sockets.server),
+                _ => Boundary::look(lab, &sockets.client, &sockets.server),
+            });
             Ok(())
         });
         playing_client.leave();
@@ -95,9 +98,9 @@ impl Player<'_> {
                 turns.until_written(side, request)?;
                 self.watch.look(Before::Other);
             }
-            let called = Instant::now();
+            let called = matches!(step, Step::Read(_)).then(Instant::now);
             let attempt = side.attempt()?;
-            if matches!(step, Step::Read(_)) {
+            if let Some(called) = called {
                 // Looking closely costs nothing after a wait, and would cost a percent of a fast round trip.
                 self.watch.thorough = called.elapsed() > LONG || self.turns.is_some();
             }
