@@ -198,7 +198,9 @@ fn usual(waits: &[Option<Wait>]) -> Option<Wait> {
 /// two writes lets the timer fire before the second one, which is then not held. Both show in the kernel's own state.
 fn late_requests(seen: &Observation, stalled: &[bool]) -> Vec<bool> {
     let ato_ms = u32::try_from(seen.environment.delayed_ack_us / 1000).unwrap_or(u32::MAX);
-    let receiver = seen.requests.iter().flat_map(|request| &request.holds).map(|hold| hold.socket.side().peer()).next();
+    // The peer of whoever stalls: a cork that its own side takes off again says nothing of a receiver.
+    let mut holds = seen.requests.iter().flat_map(|request| &request.holds);
+    let receiver = holds.find(|hold| stalls(seen, hold).is_some()).map(|hold| hold.socket.side().peer());
     let Some(receiver) = receiver else { return vec![false; stalled.len()] };
     let late_reply = |request: &Request| {
         let replies = request.writes.iter().filter(|write| write.socket.side() == receiver);

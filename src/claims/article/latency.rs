@@ -1,7 +1,6 @@
 //! How Nagle works, and what one ping costs.
 
 use super::{SPLIT_REPLY, answer};
-use crate::claims::scene::parsed;
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Scene, Stage, Twist};
 use crate::exchange::{Exchange, Side, Step};

@@ -7,7 +7,7 @@ use crate::claims::{Claim, Control, Document, Evidence, Expected, Scene, Stage, 
 use crate::exchange::{Opt, Side, Step};
 use crate::expect::expect;
 use crate::lab::Lab;
-use crate::observation::{Observation, Release, Rule};
+use crate::observation::{Observation, Release};
 use crate::sys::diag::{self, DiagSocket, Family, INET_DIAG_INFO};
 use crate::sys::options::{self, SocketOption};
 use socket2::Socket;
