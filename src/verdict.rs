@@ -58,6 +58,7 @@ impl Verdict {
         let waits: Vec<Option<Wait>> = seen.requests.iter().map(|request| wait(seen, request)).collect();
         let stalled: Vec<bool> = waits.iter().map(Option::is_some).collect();
         let late = late_requests(seen, &stalled);
+        let on_time: Vec<Option<Wait>> = waits.iter().zip(&late).map(|(wait, late)| wait.filter(|_| !late)).collect();
         let numbers =
             |flags: &[bool]| flags.iter().zip(1..).filter(|(flag, _)| **flag).map(|(_, number)| number).collect();
         let pattern = Pattern::of(&stalled, &late);
@@ -68,7 +69,7 @@ impl Verdict {
             .filter(|((late, stalled), number)| **late && pattern.expects(*number) != **stalled);
         Self {
             pattern,
-            wait: usual(&waits),
+            wait: usual(&on_time).or_else(|| usual(&waits)),
             stalled: numbers(&stalled),
             explained: explained.map(|(_, number)| number).collect(),
             causes: causes(seen),
@@ -239,7 +240,8 @@ pub(crate) fn kept_from_cpu(seen: &Observation, request: &Request) -> bool {
 
 fn causes(seen: &Observation) -> Vec<Cause> {
     let mut causes: Vec<Cause> = Vec::new();
-    for hold in seen.requests.iter().flat_map(|request| &request.holds).filter(|hold| stalls(seen, hold).is_some()) {
+    let shows = seen.requests.iter().filter(|request| !overtaken(seen, request));
+    for hold in shows.flat_map(|request| &request.holds).filter(|hold| stalls(seen, hold).is_some()) {
         let Hold { socket, bytes, rule, released_by, .. } = *hold;
         match causes.iter_mut().find(|cause| (cause.socket, cause.rule) == (socket, rule)) {
             Some(cause) => cause.bytes = cause.bytes.max(bytes),

@@ -103,7 +103,8 @@ impl<'a> Watch<'a> {
             },
         ));
         match (holds, info) {
-            (true, Some(own)) => self.hold(request, step, held.unwrap_or(0), own),
+            // Bytes that left between the two questions are held no more.
+            (true, Some(own)) if own.notsent_bytes != Some(0) => self.hold(request, step, held.unwrap_or(0), own),
             _ => self.look(Before::OwnStep),
         }
     }
