@@ -105,18 +105,6 @@ impl<'a> Expect<'a> {
         self.failure(Kind::Segments, expected, because, saw)
     }
 
-    fn acks(&self, side: Side, request: &Request, expected: String, because: &str) -> Failure {
-        let count = |count: Option<String>| count.unwrap_or_else(|| "an unknown number of".to_owned());
-        let saw = format!(
-            "request {}: pingpong mode {:?}, {} bare ACKs, {} delayed ACKs",
-            request.number,
-            request.receivers[side].pingpong,
-            count(request.bare_acks[side].map(|count| count.to_string())),
-            count(request.delayed_acks.map(|count| count.to_string())),
-        );
-        self.failure(Kind::Law, expected, because, saw)
-    }
-
     fn latency(&self) -> Option<Summary> {
         Summary::of(self.seen.requests.iter().map(|request| request.latency_us))
     }
@@ -163,6 +151,8 @@ macro_rules! assertions {
         }
     };
 }
+
+mod acks;
 
 assertions! {
     /// No request stalls: nothing is held until a timer or a delayed ACK lets it go.
@@ -361,46 +351,17 @@ assertions! {
         }
     }
 
-    /// In each request a side's delayed-ACK timer fires: in pingpong mode before it, a bare ACK in it.
-    acks_late = try_acks_late(receiver: Side) |this| {
-        let other = this.first_on_time(|request| {
-            request.receivers[receiver].pingpong != Some(true)
-                || request.bare_acks[receiver].is_none_or(|count| count == 0)
-                || request.delayed_acks.is_some_and(|fired| fired < 1)
-        });
-        let Some(request) = other else {
-            return Ok(this.fact(format!("the {receiver}'s ACK waits for the delayed-ACK timer in each request"), None));
-        };
-        let because = "a lone small segment that no reply follows is acknowledged by the timer (tcp_delack_timer_handler)";
-        Err(this.acks(receiver, request, format!("a delayed ACK of the {receiver} in each request"), because))
-    }
-
-    /// A side that delays its ACKs sends none of its own: the reply carries it. A request in which the machine was late fits
-    /// either way.
-    reply_carries_ack = try_reply_carries_ack(replier: Side) |this| {
-        let other = this.first_on_time(|request| {
-            request.receivers[replier].pingpong == Some(true) && request.bare_acks[replier] != Some(0)
-        });
-        let delays = this.seen.requests.iter().any(|request| request.receivers[replier].pingpong == Some(true));
-        match other.or(this.seen.requests.first().filter(|_| !delays)) {
-            None => Ok(this.fact(format!("no bare ACK of a {replier} in pingpong mode: its reply carries the ACK"), None)),
-            Some(request) => {
-                let because = "a segment with data carries the ACK, which clears the delayed one (tcp_event_ack_sent)";
-                Err(this.acks(replier, request, format!("a {replier} in pingpong mode whose reply carries the ACK"), because))
-            }
+    /// Each request, judged by itself, is as `judge` says. `None` from it leaves a request out, for one in which the machine
+    /// was late; one at least must remain. `holds` says in words what is then established.
+    each = try_each(kind: Kind, holds: &str, because: &str, judge: impl Fn(&Request) -> Option<Result<(), String>>) |this| {
+        let mut judged = this.seen.requests.iter().filter_map(|request| Some((request.number, judge(request)?))).peekable();
+        if judged.peek().is_none() {
+            return Err(this.failure(kind, holds, because, "no request that shows it"));
         }
-    }
-
-    /// In each request a side sends a bare ACK and no delayed-ACK timer fires; one in which the machine was late fits either way.
-    acks_at_once = try_acks_at_once(receiver: Side) |this| {
-        let other = this.first_on_time(|request| {
-            request.bare_acks[receiver].is_none_or(|count| count == 0) || request.delayed_acks.is_some_and(|fired| fired > 0)
-        });
-        let Some(request) = other else {
-            return Ok(this.fact(format!("the {receiver} sends a bare ACK without the timer in each request"), None));
-        };
-        let because = "the data has to be acknowledged at once (__tcp_ack_snd_check, __tcp_cleanup_rbuf)";
-        Err(this.acks(receiver, request, format!("an ACK of the {receiver} without the timer in each request"), because))
+        match judged.find_map(|(number, verdict)| Some((number, verdict.err()?))) {
+            None => Ok(this.fact(holds, None)),
+            Some((number, saw)) => Err(this.failure(kind, holds, because, format!("request {number}: {saw}"))),
+        }
     }
 
     /// Whatever makes requests stall is held under this rule and let go by this.

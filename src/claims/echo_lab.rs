@@ -5,7 +5,7 @@ use super::scene::parsed;
 use super::stage::Judged;
 use super::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
 use crate::exchange::{Opt, Side, Sides};
-use crate::expect::expect;
+use crate::expect::{Failure, Kind, expect};
 use crate::observation::Observation;
 use crate::sys::counters;
 use crate::sys::options::{self, SocketOption};
@@ -256,7 +256,7 @@ fn batched_writes(stage: &Stage<'_>) -> Judged {
                        the congestion window is full";
         let expected = "more segments with TCP_NODELAY than with Nagle, and with Nagle more than one a batch";
         let saw = format!("{few} with Nagle, {many} with TCP_NODELAY, {REQUESTS} batches");
-        return Err(crate::expect::Failure::plain(crate::expect::Kind::Segments, expected, because, saw));
+        return Err(Failure::plain(Kind::Segments, expected, because, saw));
     }
     let each = |count: u32| f64::from(count) / f64::from(REQUESTS);
     Ok(Evidence::says(
@@ -315,12 +315,7 @@ fn outsegs_counts(stage: &Stage<'_>) -> Judged {
     if counted != own {
         let because = "both are counted where a segment is handed to IP (__tcp_transmit_skb)";
         let saw = format!("OutSegs +{counted}, sockets +{own}");
-        return Err(crate::expect::Failure::plain(
-            crate::expect::Kind::Counter,
-            "OutSegs grows by what both sockets sent",
-            because,
-            saw,
-        ));
+        return Err(Failure::plain(Kind::Counter, "OutSegs grows by what both sockets sent", because, saw));
     }
     Ok(Evidence::says("OutSegs grows by exactly what both ends' segs_out grow by", format!("+{counted}")))
 }
@@ -344,12 +339,7 @@ fn unix_leaves_tcp_out(stage: &Stage<'_>) -> Judged {
     let refused = refusal("Unix socket", unix)?;
     if let Some((name, change)) = moved.iter().find(|(name, _)| name.starts_with("Tcp")) {
         let because = "no byte of it goes through TCP";
-        return Err(crate::expect::Failure::plain(
-            crate::expect::Kind::Counter,
-            "no TCP counter moves",
-            because,
-            format!("{name} {change:+}"),
-        ));
+        return Err(Failure::plain(Kind::Counter, "no TCP counter moves", because, format!("{name} {change:+}")));
     }
     Ok(Evidence::says("write-write-read moves no TCP counter, and TCP_NODELAY is refused", refused))
 }

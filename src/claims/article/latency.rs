@@ -1,10 +1,10 @@
 //! How Nagle works, and what one ping costs.
 
-use super::{SPLIT_REPLY, answer};
+use super::{SPLIT_REPLY, answer, one_byte_less};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Scene, Stage, Twist};
-use crate::exchange::{Exchange, Side, Step};
-use crate::expect::expect;
+use crate::exchange::{Side, Step};
+use crate::expect::{Failure, expect};
 use crate::kernel::DELACK_MAX;
 use crate::observation::{Observation, Release, Rule, Summary, milliseconds};
 use crate::verdict::Pattern;
@@ -106,18 +106,6 @@ fn full_segment_is_not_held(stage: &Stage<'_>) -> Judged {
     Ok(seen.into())
 }
 
-/// The exchange with its longest write and the read for it a byte shorter.
-fn one_byte_less(mut exchange: Exchange) -> Exchange {
-    for script in [&mut exchange.client, &mut exchange.server] {
-        for step in &mut script.steps {
-            if let Step::Write(n @ 100..) | Step::Read(n @ 100..) = step {
-                *n -= 1;
-            }
-        }
-    }
-    exchange
-}
-
 fn reply_leaves_at_once(stage: &Stage<'_>) -> Judged {
     let seen = stage.play(Scene::of("C: W10 R20 / S: [quickack=0] R10 W20 quickack=0").requests(REQUESTS))?;
     let seen = expect(&seen).try_no_stall()?.try_held_at_most(Side::Server, 0)?.try_reply_carries_ack(Side::Server)?;
@@ -174,7 +162,7 @@ fn packet_per_write(stage: &Stage<'_>) -> Judged {
 }
 
 /// The count of segments grows by one with each write of the client.
-fn each_write_leaves(seen: &Observation) -> Result<(), crate::expect::Failure> {
+fn each_write_leaves(seen: &Observation) -> Result<(), Failure> {
     let writes = seen.requests.iter().flat_map(|request| &request.writes);
     let counts: Vec<u32> =
         writes.filter(|write| write.socket == Side::Client.into()).filter_map(|write| write.data_segments).collect();
