@@ -26,6 +26,7 @@ mod need;
 mod peers;
 mod run;
 mod scene;
+mod scenes;
 mod stage;
 
 pub use evidence::{Evidence, Sample};

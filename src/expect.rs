@@ -21,7 +21,7 @@ pub use failure::{Detail, Failure, Kind};
 
 use crate::exchange::Side;
 use crate::observation::{Observation, Release, Request, Rule, Summary, milliseconds};
-use crate::verdict::{Pattern, Verdict, Wait, kept_from_cpu, overtaken, wait};
+use crate::verdict::{Pattern, Verdict, Wait, fits, wait, was_late};
 use std::time::Duration;
 
 /// Starts a chain of assertions about an observation.
@@ -86,15 +86,11 @@ impl<'a> Expect<'a> {
         seen.requests.iter().filter(move |request| wait(seen, request).is_some())
     }
 
-    /// The first request that is wrong though the machine was not late; with every request late, the first that is wrong.
+    /// The first request that is wrong though the machine was not late; with every request wrong, the first of them.
     fn first_on_time(&self, wrong: impl Fn(&Request) -> bool) -> Option<&'a Request> {
         let seen = self.seen;
         let mut broken = seen.requests.iter().filter(|request| wrong(request));
-        if seen.requests.iter().all(&wrong) {
-            broken.next()
-        } else {
-            broken.find(|request| !kept_from_cpu(seen, request))
-        }
+        if seen.requests.iter().all(&wrong) { broken.next() } else { broken.find(|request| !was_late(seen, request)) }
     }
 
     fn segments(&self, side: Side, request: &Request, expected: String) -> Failure {
@@ -167,7 +163,7 @@ assertions! {
 
     /// Requests stall in this pattern; one that the machine's lateness explains fits either way.
     stalls = try_stalls(pattern: Pattern) |this| {
-        if this.verdict.pattern == pattern {
+        if this.verdict.pattern == pattern || fits(this.seen, pattern) {
             let measured = Summary::of(this.stalled().map(|request| request.latency_us)).map(|stalled| stalled.to_string());
             return Ok(this.fact(pattern.to_string(), measured));
         }
@@ -224,7 +220,8 @@ assertions! {
             return Ok(this.fact(format!("each ≥ {}", milliseconds(least_us)), measured));
         }
         let saw = latency.map_or_else(|| "no request".to_owned(), |latency| latency.to_string());
-        Err(this.failure(Kind::Time, format!("median of the requests ≥ {}", milliseconds(least_us)), "nothing ends such a wait earlier", saw))
+        let because = "nothing ends such a wait earlier";
+        Err(this.failure(Kind::Time, format!("median of the requests ≥ {}", milliseconds(least_us)), because, saw))
     }
 
     /// Each request stalls exactly when its receiver on `receiver` was in pingpong mode before it.
@@ -248,14 +245,18 @@ assertions! {
         Err(this.failure(Kind::Law, format!("a stall exactly where the {receiver} is in pingpong mode"), because, saw))
     }
 
-    /// A side sends so many data segments in all, retransmissions left out: the same number in each request, where it divides
-    /// evenly and the machine was not late.
+    /// A side sends so many data segments in all, retransmissions left out, and each request as many as the next. Requests
+    /// in which the machine was late may send more.
     data_segments = try_data_segments(side: Side, count: u32) |this| {
+        let requests = this.seen.requests.len() as u32;
         let seen = this.seen.sockets[side].data_segments;
-        let requests = u32::try_from(this.seen.requests.len()).unwrap_or(u32::MAX).max(1);
-        let each = Some(count / requests).filter(|each| each * requests == count);
-        let on_time = each.is_some() && this.first_on_time(|request| request.data_segments[side] != each).is_none();
-        if seen == Some(count) || on_time {
+        let mut late = this.seen.requests.iter().filter(|request| was_late(this.seen, request)).peekable();
+        let explained = seen != Some(count)
+            && late.peek().is_some()
+            && requests > 0
+            && count.is_multiple_of(requests)
+            && this.first_on_time(|request| request.data_segments[side] != Some(count / requests)).is_none();
+        if seen == Some(count) || explained {
             return Ok(this.fact(format!("{side} {count} data segments"), None));
         }
         let saw = seen.map_or_else(|| "unknown: the kernel does not count them".to_owned(), |seen| format!("{seen} data segments"));
@@ -263,16 +264,15 @@ assertions! {
         Err(this.failure(Kind::Segments, format!("{count} data segments from the {side}"), because, saw))
     }
 
-    /// A side sends so many data segments in each request; one in which the machine was late fits either way.
+    /// A side sends so many data segments in each request; one in which the machine was late may send more.
     segments_per_request = try_segments_per_request(side: Side, count: u32) |this| {
-        let wrong = this.first_on_time(|request| request.data_segments[side] != Some(count));
-        let Some(other) = wrong else {
+        let Some(other) = this.first_on_time(|request| request.data_segments[side] != Some(count)) else {
             return Ok(this.fact(format!("{side} {count} data segment{} a request", plural(count)), None));
         };
         Err(this.segments(side, other, format!("{count} data segment{} from the {side} in each request", plural(count))))
     }
 
-    /// A side sends fewer data segments than so many in each request; one in which the machine was late fits either way.
+    /// A side sends fewer data segments than so many in each request; one in which the machine was late may send more.
     fewer_segments_per_request = try_fewer_segments_per_request(side: Side, count: u32) |this| {
         let wrong = this.first_on_time(|request| request.data_segments[side].is_none_or(|seen| seen >= count));
         let Some(other) = wrong else {
@@ -297,8 +297,9 @@ assertions! {
         let most = |request: &Request| {
             request.holds.iter().filter(|hold| hold.socket == side.into()).map(|hold| hold.bytes).max().unwrap_or(0)
         };
-        let other = this.stalled().find(|request| most(request) != bytes);
-        let stalls = this.stalled().next().is_some();
+        let shows = || this.stalled().filter(|request| !was_late(this.seen, request));
+        let other = shows().find(|request| most(request) != bytes);
+        let stalls = shows().next().is_some();
         match other {
             None if stalls => Ok(this.fact(format!("{side} holds {bytes} bytes"), None)),
             other => {
@@ -322,6 +323,19 @@ assertions! {
         Err(this.failure(Kind::Held, format!("at most {bytes} bytes held by the {side}"), because, format!("{most} bytes held")))
     }
 
+    /// Whatever makes requests stall is held under this rule and let go by this.
+    cause = try_cause(side: Side, rule: Rule, released_by: Release) |this| {
+        let causes = &this.verdict.causes;
+        let fits = causes.iter().any(|cause| (cause.socket, cause.rule, cause.released_by) == (side.into(), rule, released_by));
+        if fits {
+            return Ok(this.fact(format!("{} until {}", rule.words(), released_by.words()), None));
+        }
+        let saw = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let saw = if saw.is_empty() { "nothing held".to_owned() } else { saw };
+        let because = "the socket's options and what moved between the hold's begin and end: bare ACKs, counters";
+        Err(this.failure(Kind::Cause, format!("the {side} holds: {} until {}", rule.words(), released_by.words()), because, saw))
+    }
+
     /// Some write of a side leaves at least so many bytes held.
     held_at_least = try_held_at_least(side: Side, bytes: u32) |this| {
         let most = this.seen.most_held(side);
@@ -336,7 +350,7 @@ assertions! {
     released = try_released(side: Side, released_by: Release) |this| {
         let because = "what moved between the hold's begin and end: own steps, bare ACKs, counters";
         let expected = format!("what the {side} holds is released by {}", released_by.words());
-        let shows = this.seen.requests.iter().filter(|request| !overtaken(this.seen, request));
+        let shows = this.seen.requests.iter().filter(|request| !was_late(this.seen, request));
         let mut holds = shows.flat_map(|request| request.holds.iter().map(move |hold| (request.number, hold)));
         let mut holds = holds.by_ref().filter(|(_, hold)| hold.socket == side.into()).peekable();
         if holds.peek().is_none() {
@@ -362,19 +376,6 @@ assertions! {
             None => Ok(this.fact(holds, None)),
             Some((number, saw)) => Err(this.failure(kind, holds, because, format!("request {number}: {saw}"))),
         }
-    }
-
-    /// Whatever makes requests stall is held under this rule and let go by this.
-    cause = try_cause(side: Side, rule: Rule, released_by: Release) |this| {
-        let causes = &this.verdict.causes;
-        let fits = causes.iter().any(|cause| (cause.socket, cause.rule, cause.released_by) == (side.into(), rule, released_by));
-        if fits {
-            return Ok(this.fact(format!("{} until {}", rule.words(), released_by.words()), None));
-        }
-        let saw = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        let saw = if saw.is_empty() { "nothing held".to_owned() } else { saw };
-        let because = "the socket's options and what moved between the hold's begin and end: bare ACKs, counters";
-        Err(this.failure(Kind::Cause, format!("the {side} holds: {} until {}", rule.words(), released_by.words()), because, saw))
     }
 
     /// One of the namespace's counters moves by exactly so much over the play.

@@ -7,7 +7,8 @@ mod pattern;
 
 pub use pattern::Pattern;
 
-use crate::observation::{Hold, Observation, Order, Release, Request, Rule, Socket};
+use crate::exchange::Side;
+use crate::observation::{Hold, Observation, Release, Request, Rule, Socket};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -57,8 +58,7 @@ impl Verdict {
     pub fn of(seen: &Observation) -> Self {
         let waits: Vec<Option<Wait>> = seen.requests.iter().map(|request| wait(seen, request)).collect();
         let stalled: Vec<bool> = waits.iter().map(Option::is_some).collect();
-        let late = late_requests(seen, &stalled);
-        let on_time: Vec<Option<Wait>> = waits.iter().zip(&late).map(|(wait, late)| wait.filter(|_| !late)).collect();
+        let late = late_requests(seen);
         let numbers =
             |flags: &[bool]| flags.iter().zip(1..).filter(|(flag, _)| **flag).map(|(_, number)| number).collect();
         let pattern = Pattern::of(&stalled, &late);
@@ -69,7 +69,7 @@ impl Verdict {
             .filter(|((late, stalled), number)| **late && pattern.expects(*number) != **stalled);
         Self {
             pattern,
-            wait: usual(&on_time).or_else(|| usual(&waits)),
+            wait: usual(&waits),
             stalled: numbers(&stalled),
             explained: explained.map(|(_, number)| number).collect(),
             causes: causes(seen),
@@ -172,12 +172,19 @@ pub fn wait(seen: &Observation, request: &Request) -> Option<Wait> {
 
 fn stalls(seen: &Observation, hold: &Hold) -> Option<Wait> {
     match hold.released_by {
+        // Nobody waited: the timer fired while the thread that would have gone on was kept from its CPU.
+        _ if !hold.waited => None,
         Release::DelayedAck => Some(Wait::DelayedAck(1)),
         Release::PersistTimer | Release::Never | Release::LossProbe => Some(Wait::PersistTimer),
         // On loopback the ACK is there at once; where the path takes a millisecond it is a wait.
-        Release::Ack | Release::Reply if hold.waited && has_path(seen) => Some(Wait::RoundTrip),
+        Release::Ack | Release::Reply if has_path(seen) => Some(Wait::RoundTrip),
         Release::Ack | Release::Reply | Release::OwnStep => None,
     }
+}
+
+/// Whether a timer let go while a side could have gone on.
+fn overtaken(hold: &Hold) -> bool {
+    !hold.waited && matches!(hold.released_by, Release::DelayedAck | Release::PersistTimer | Release::LossProbe)
 }
 
 fn has_path(seen: &Observation) -> bool {
@@ -197,51 +204,54 @@ fn usual(waits: &[Option<Wait>]) -> Option<Wait> {
 /// A reply that leaves later than the delayed-ACK timeout after the last data came takes its receiver out of
 /// pingpong mode (`tcp_event_data_sent`), so the next request does not stall. A thread kept from its CPU between
 /// two writes lets the timer fire before the second one, which is then not held. Both show in the kernel's own state.
-fn late_requests(seen: &Observation, stalled: &[bool]) -> Vec<bool> {
-    let ato_ms = u32::try_from(seen.environment.delayed_ack_us / 1000).unwrap_or(u32::MAX);
-    // The peer of whoever stalls: a cork that its own side takes off again says nothing of a receiver.
-    let mut holds = seen.requests.iter().flat_map(|request| &request.holds);
-    let receiver = holds.find(|hold| stalls(seen, hold).is_some()).map(|hold| hold.socket.side().peer());
-    let Some(receiver) = receiver else { return vec![false; stalled.len()] };
+fn late_requests(seen: &Observation) -> Vec<bool> {
+    let ato_us = seen.environment.delayed_ack_us;
+    let holds = || seen.requests.iter().flat_map(|request| &request.holds);
+    let telling = holds().find(|hold| stalls(seen, hold).is_some()).or_else(|| holds().next());
+    let receiver = telling.map_or(Side::Server, |hold| hold.socket.side().peer());
     let late_reply = |request: &Request| {
         let replies = request.writes.iter().filter(|write| write.socket.side() == receiver);
-        replies.filter_map(|write| write.since_received_ms).any(|since| since >= ato_ms)
+        let written = replies.filter_map(|write| write.since_received_ms).max();
+        // A corked reply leaves with the step that clears the cork.
+        let corked = request.holds.iter().filter(|hold| hold.socket.side() == receiver && !hold.waited);
+        let corked = corked.map(|hold| hold.lasted_us + seen.environment.jiffy_us).max().unwrap_or(0);
+        written.is_some_and(|since| u64::from(since) * 1000 + corked >= ato_us)
     };
-    // Where others share the counters, the scheduler's own account of the thread has to do.
-    let fired_late = |request: &Request| match request.delayed_acks {
-        Some(fired) => fired > 0,
-        None => kept_from_cpu(seen, request),
-    };
-    let timer_between = |request: &Request| request.holds.is_empty() && fired_late(request);
+    let timer_between =
+        |request: &Request| request.holds.is_empty() && request.delayed_acks.is_some_and(|fired| fired > 0);
     seen.requests
         .iter()
         .enumerate()
         .map(|(i, request)| match request.receivers[receiver].pingpong {
-            _ if overtaken(seen, request) => true,
+            _ if was_late(seen, request) => true,
             Some(false) => i > 0 && late_reply(&seen.requests[i - 1]),
             _ => timer_between(request),
         })
         .collect()
 }
 
-/// Whether a timer let held bytes go while the player still had steps to take: kept from its CPU for as long as the
-/// timer takes, it shows nothing about what these steps would have done.
+/// Whether the requests in which the machine was not late stall exactly where a pattern says, and one of them does where it
+/// says that any do.
 #[must_use]
-pub fn overtaken(seen: &Observation, request: &Request) -> bool {
-    let timers = [Release::DelayedAck, Release::PersistTimer, Release::LossProbe];
-    // Two threads do not tell when both of them wait.
-    seen.order == Order::Ordered && request.holds.iter().any(|hold| !hold.waited && timers.contains(&hold.released_by))
+pub fn fits(seen: &Observation, pattern: Pattern) -> bool {
+    let late = late_requests(seen);
+    let sure = || seen.requests.iter().zip(&late).filter(|(_, late)| !**late).map(|(request, _)| request);
+    let stalls = |request: &Request| wait(seen, request).is_some();
+    sure().all(|request| stalls(request) == pattern.expects(request.number))
+        && (pattern == Pattern::None || sure().any(stalls))
 }
 
-/// Whether the playing thread waited so long for a CPU that a delayed ACK may have been sent meanwhile.
-pub(crate) fn kept_from_cpu(seen: &Observation, request: &Request) -> bool {
-    request.run_queue_us.is_some_and(|late| late + seen.environment.jiffy_us >= seen.environment.delayed_ack_us)
+/// Whether the player was kept from its CPU for so long that a request shows nothing: a timer let held bytes go while
+/// steps were left to take, or as much time passed between two steps as a delayed ACK takes.
+#[must_use]
+pub fn was_late(seen: &Observation, request: &Request) -> bool {
+    let timer = seen.environment.delayed_ack_us.saturating_sub(2 * seen.environment.jiffy_us);
+    request.holds.iter().any(overtaken) || request.longest_step_us.is_some_and(|us| us >= timer)
 }
 
 fn causes(seen: &Observation) -> Vec<Cause> {
     let mut causes: Vec<Cause> = Vec::new();
-    let shows = seen.requests.iter().filter(|request| !overtaken(seen, request));
-    for hold in shows.flat_map(|request| &request.holds).filter(|hold| stalls(seen, hold).is_some()) {
+    for hold in seen.requests.iter().flat_map(|request| &request.holds).filter(|hold| stalls(seen, hold).is_some()) {
         let Hold { socket, bytes, rule, released_by, .. } = *hold;
         match causes.iter_mut().find(|cause| (cause.socket, cause.rule) == (socket, rule)) {
             Some(cause) => cause.bytes = cause.bytes.max(bytes),

@@ -9,19 +9,12 @@ pub(super) use mistakes::refusal;
 use super::Claim;
 use super::stage::Judged;
 use super::{Evidence, Scene, Stage};
-use crate::exchange::{Exchange, Step};
 use crate::expect::{Failure, Kind, expect};
 use crate::verdict::Pattern;
 
 pub(super) fn claims() -> Vec<&'static Claim> {
     [latency::CLAIMS, mistakes::CLAIMS, questions::CLAIMS].into_iter().flatten().collect()
 }
-
-/// A request in two small writes, to a server whose ACKs are always delayed.
-pub(super) const SPLIT_REQUEST: &str = "C: W10 W10 R20 / S: [quickack=0] R20 W20 quickack=0";
-
-/// A reply in two small writes, to a client whose ACKs are always delayed.
-pub(super) const SPLIT_REPLY: &str = "C: [quickack=0] W10 R20 quickack=0 / S: R10 W10 W10";
 
 /// An answer of the kernel that is not the one expected.
 pub(super) fn answer(expected: impl Into<String>, because: &str, saw: impl Into<String>) -> Failure {
@@ -43,16 +36,4 @@ pub(super) fn stall_or_not<const N: usize>(stage: &Stage<'_>, scenes: [(&str, Sc
         parts.push((*label, seen));
     }
     Ok(Evidence::of(parts))
-}
-
-/// The exchange with every long write and read a byte shorter.
-pub(super) fn one_byte_less(mut exchange: Exchange) -> Exchange {
-    for script in [&mut exchange.client, &mut exchange.server] {
-        for step in &mut script.steps {
-            if let Step::Write(n @ 100..) | Step::Read(n @ 100..) = step {
-                *n -= 1;
-            }
-        }
-    }
-    exchange
 }

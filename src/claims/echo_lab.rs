@@ -1,7 +1,8 @@
 //! The echo lab's claims: its five arms, its pitfalls and its evidence.
 
-use super::article::{SPLIT_REPLY, answer, refusal, stall_or_not};
+use super::article::{answer, refusal, stall_or_not};
 use super::scene::parsed;
+use super::scenes::{SPLIT_REPLY, WWR, primed};
 use super::stage::Judged;
 use super::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
 use crate::exchange::{Opt, Side, Sides};
@@ -91,7 +92,7 @@ pub(super) static CLAIMS: &[Claim] = &[
         needs: &[],
         check: |stage| {
             let on = |side| {
-                let exchange = parsed("C: W10 W10 R20 / S: R20 W20").with_option(&[side], Opt::QuickAck, 0);
+                let exchange = parsed(WWR).with_option(&[side], Opt::QuickAck, 0);
                 Scene::of(exchange.to_string()).requests(8).fresh()
             };
             stall_or_not(stage, [("on the server", on(Side::Server), true), ("on the client", on(Side::Client), false)])
@@ -125,11 +126,7 @@ pub(super) static CLAIMS: &[Claim] = &[
                         Scene::of("C: W32 W32 R64 / S: [quickack=0] (R32 W32)×2 quickack=0").requests(10),
                         false,
                     ),
-                    (
-                        "the whole echoed",
-                        Scene::of("C: W32 W32 R64 / S: [quickack=0] R64 W64 quickack=0").requests(6),
-                        true,
-                    ),
+                    ("the whole echoed", primed("W32 W32 R64").requests(6), true),
                 ],
             )
         },
@@ -244,10 +241,7 @@ fn one_byte_echo(stage: &Stage<'_>) -> Judged {
 
 fn batched_writes(stage: &Stage<'_>) -> Judged {
     const REQUESTS: u32 = 8;
-    let batch = |option: &str| {
-        let exchange = format!("C: [{option}] W16×32 R512 / S: [quickack=0] R512 W512 quickack=0");
-        Scene::of(exchange).requests(REQUESTS)
-    };
+    let batch = |option: &str| primed(&format!("[{option}] W16×32 R512")).requests(REQUESTS);
     let [nagle, nodelay] = stage.play_all([batch("nodelay=0"), batch("nodelay")])?;
     let segments = |seen: &Observation| seen.sockets.client.data_segments.unwrap_or_default();
     let (few, many) = (segments(&nagle), segments(&nodelay));

@@ -5,8 +5,6 @@ use crate::expect::{Failure, Kind};
 use crate::kernel::Kernel;
 use crate::lab::{Conditions, Lab};
 use crate::observation::Observation;
-use crate::sys::options::SocketOption;
-use crate::sys::tcp_info::TcpInfo;
 use crate::verdict::Pattern;
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -102,18 +100,6 @@ impl<'a> Stage<'a> {
     /// Where the lab cannot be had or the kernel refuses what the question needs.
     pub fn ask<T: Send>(&self, work: impl FnOnce(&Lab) -> io::Result<T> + Send) -> Result<T, Failure> {
         self.lab(|conditions| conditions, work)?.map_err(|error| broken("the question can be asked", &error))
-    }
-
-    /// Bytes that fill a segment where both ends limit it to `mss` (`TCP_MAXSEG`): less, by what TCP's options take.
-    ///
-    /// # Errors
-    ///
-    /// Where the lab cannot be had.
-    pub fn full_segment(&self, mss: i32, change: fn(Conditions) -> Conditions) -> Result<u32, Failure> {
-        let ask = |lab: &Lab| TcpInfo::read(lab.pair(&[(SocketOption::MaxSeg, mss)])?.client);
-        let info = self.lab(change, ask)?.map_err(|error| broken("the segment size can be read", &error))?;
-        let unknown = || Failure::plain(Kind::Play, "the segment size is known", "tcpi_snd_mss", "not reported");
-        info.snd_mss.ok_or_else(unknown)
     }
 
     /// Replies in a row that put a receiver into pingpong mode: the kernel's setting, or measured where it has none.

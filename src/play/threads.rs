@@ -99,6 +99,9 @@ impl Player<'_> {
                 self.watch.look(Before::Other);
             }
             let called = matches!(step, Step::Read(_)).then(Instant::now);
+            if called.is_some() {
+                self.watch.waits();
+            }
             let attempt = side.attempt()?;
             if let Some(called) = called {
                 // Looking closely costs nothing after a wait, and would cost a percent of a fast round trip.
@@ -120,14 +123,14 @@ impl Player<'_> {
                     }
                 }
                 Attempt::Done if matches!(step, Step::Read(_) | Step::Pause(_)) => self.watch.look(Before::Other),
-                Attempt::Done => self.watch.look(Before::OwnStep),
+                Attempt::Done => self.watch.look(Before::own(Some(&step))),
             }
         }
         let latency = started.elapsed();
         if let Some(turns) = self.turns {
             turns.finish(side, request)?;
         }
-        Ok(Lap { latency, blocked: None })
+        Ok(Lap { latency, ..Lap::default() })
     }
 
     fn leave(&mut self) {

@@ -59,8 +59,17 @@ pub(super) struct Watch<'a> {
 pub(super) enum Before {
     /// A step of the socket's own side.
     OwnStep,
+    /// An option that its own side has set.
+    OwnOption,
     /// Anything else: the peer's step, or a wait.
     Other,
+}
+
+impl Before {
+    /// What a step of the socket's own side that is no write counts as.
+    pub(super) fn own(step: Option<&Step>) -> Self {
+        if matches!(step, Some(Step::Set(_))) { Self::OwnOption } else { Self::OwnStep }
+    }
 }
 
 /// A hold that has not ended.
@@ -89,6 +98,7 @@ impl<'a> Watch<'a> {
 
     /// After a write of the socket's own side has returned.
     pub(super) fn wrote(&mut self, request: u32, step: &Step) {
+        let wrote = Instant::now();
         let held = options::not_sent(self.own).ok();
         let holds = held.is_some_and(|bytes| bytes > 0);
         let info = if holds || self.thorough { TcpInfo::read(self.own).ok() } else { None };
@@ -104,7 +114,9 @@ impl<'a> Watch<'a> {
         ));
         match (holds, info) {
             // Bytes that left between the two questions are held no more.
-            (true, Some(own)) if own.notsent_bytes != Some(0) => self.hold(request, step, held.unwrap_or(0), own),
+            (true, Some(own)) if own.notsent_bytes != Some(0) => {
+                self.hold(request, step, held.unwrap_or(0), own, wrote)
+            }
             _ => self.look(Before::OwnStep),
         }
     }
@@ -116,10 +128,18 @@ impl<'a> Watch<'a> {
             && let Some(open) = self.open.take()
         {
             let released_by = match before {
-                Before::OwnStep => Release::OwnStep,
+                Before::OwnStep | Before::OwnOption => Release::OwnStep,
                 Before::Other => self.release(&open),
             };
             self.close(open, released_by);
+        } else if before == Before::OwnOption
+            && let Some(mut open) = self.open.take()
+        {
+            // The bytes have outlived the option: what holds them now may be another rule.
+            if let Some(own) = TcpInfo::read(self.own).ok().filter(|own| own.notsent_bytes != Some(0)) {
+                open.rule = self.rule(&open.step, &own);
+            }
+            self.open = Some(open);
         }
     }
 
@@ -139,14 +159,14 @@ impl<'a> Watch<'a> {
         self.seen
     }
 
-    fn hold(&mut self, request: u32, step: &Step, bytes: u32, own: TcpInfo) {
+    fn hold(&mut self, request: u32, step: &Step, bytes: u32, own: TcpInfo, wrote: Instant) {
         let rule = self.rule(step, &own);
         if let Some(open) = &mut self.open {
             open.bytes = open.bytes.max(bytes);
             open.rule = rule;
             return;
         }
-        self.open = Some(Open {
+        let open = Open {
             request,
             step: step.clone(),
             bytes,
@@ -157,7 +177,14 @@ impl<'a> Watch<'a> {
             own,
             peer: TcpInfo::read(self.peer).unwrap_or_default(),
             peer_pingpong: pingpong(self.peer),
-        });
+        };
+        // What is already gone left before there was anything to tell its reason by, except the time that this took.
+        if options::not_sent(self.own).is_ok_and(|held| held == 0) {
+            let timer = wrote.elapsed() >= self.lab.kernel().delayed_ack_floor();
+            self.close(open, if timer { Release::DelayedAck } else { Release::Ack });
+        } else {
+            self.open = Some(open);
+        }
     }
 
     fn rule(&self, step: &Step, own: &TcpInfo) -> Rule {

@@ -1,6 +1,7 @@
 //! How Nagle works, and what one ping costs.
 
-use super::{SPLIT_REPLY, answer, one_byte_less};
+use super::answer;
+use crate::claims::scenes::{SPLIT_REPLY, full_segment, one_byte_less, primed};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Scene, Stage, Twist};
 use crate::exchange::{Side, Step};
@@ -98,16 +99,15 @@ pub(super) static CLAIMS: &[Claim] = &[
 const REQUESTS: u32 = 10;
 
 fn full_segment_is_not_held(stage: &Stage<'_>) -> Judged {
-    let full = stage.full_segment(1000, |conditions| conditions)?;
-    let scene = format!("C: [mss=1000] W10 W{full} R20 / S: [mss=1000 quickack=0] R{} W20 quickack=0", full + 10);
-    let seen = stage.play(Scene::of(scene).requests(REQUESTS))?;
+    let full = full_segment(stage)?;
+    let seen = stage.play(primed(&format!("[mss=1000] W10 W{full} R20")).requests(REQUESTS))?;
     let seen =
         expect(&seen).try_no_stall()?.try_held_at_most(Side::Client, 0)?.try_segments_per_request(Side::Client, 2)?;
     Ok(seen.into())
 }
 
 fn reply_leaves_at_once(stage: &Stage<'_>) -> Judged {
-    let seen = stage.play(Scene::of("C: W10 R20 / S: [quickack=0] R10 W20 quickack=0").requests(REQUESTS))?;
+    let seen = stage.play(primed("W10 R20").requests(REQUESTS))?;
     let seen = expect(&seen).try_no_stall()?.try_held_at_most(Side::Server, 0)?.try_reply_carries_ack(Side::Server)?;
     Ok(seen.into())
 }
@@ -138,8 +138,8 @@ fn acks_later_than_40_ms(stage: &Stage<'_>) -> Judged {
 
 fn packet_per_write(stage: &Stage<'_>) -> Judged {
     let [nodelay, nagle, fresh] = stage.play_all([
-        Scene::of("C: [nodelay] W10×5 R20 / S: [quickack=0] R50 W20 quickack=0").requests(REQUESTS),
-        Scene::of("C: W10×5 R20 / S: [quickack=0] R50 W20 quickack=0").requests(REQUESTS),
+        primed("[nodelay] W10×5 R20").requests(REQUESTS),
+        primed("W10×5 R20").requests(REQUESTS),
         Scene::of("C: W10×5 R20 / S: R50 W20").requests(REQUESTS).fresh(),
     ])?;
     each_write_leaves(&nodelay)?;

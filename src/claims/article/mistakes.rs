@@ -1,6 +1,7 @@
 //! What the article calls common mistakes.
 
-use super::{SPLIT_REPLY, answer};
+use super::answer;
+use crate::claims::scenes::SPLIT_REPLY;
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Scene, Stage, Twist};
 use crate::exchange::{Exchange, Side};

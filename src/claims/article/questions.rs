@@ -1,7 +1,8 @@
 //! What the article's readers ask.
 
-use super::{SPLIT_REPLY, SPLIT_REQUEST, answer, stall_or_not};
+use super::{answer, stall_or_not};
 use crate::claims::scene::parsed;
+use crate::claims::scenes::{SPLIT_REPLY, SPLIT_REQUEST, full_segment, primed};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Scene, Stage, Twist};
 use crate::exchange::{Opt, Side, Step};
@@ -25,8 +26,7 @@ pub(super) static CLAIMS: &[Claim] = &[
         source: "__tcp_sock_set_nodelay; tcp(7) TCP_NODELAY",
         needs: &[],
         check: |stage| {
-            let between = "C: W10 nodelay W10 nodelay=0 R20 / S: [quickack=0] R20 W20 quickack=0";
-            let seen = stage.play(Scene::of(between).requests(10))?;
+            let seen = stage.play(primed("W10 nodelay W10 nodelay=0 R20").requests(10))?;
             let seen = expect(&seen).try_no_stall()?.try_held_at_most(Side::Client, 0)?;
             Ok(seen.try_segments_per_request(Side::Client, 2)?.into())
         },
@@ -41,8 +41,7 @@ pub(super) static CLAIMS: &[Claim] = &[
         source: "__tcp_sock_set_nodelay (TCP_NAGLE_PUSH, tcp_push_pending_frames)",
         needs: &[],
         check: |stage| {
-            let after = "C: W10 W10 nodelay nodelay=0 R20 / S: [quickack=0] R20 W20 quickack=0";
-            let seen = stage.play(Scene::of(after).requests(10))?;
+            let seen = stage.play(primed("W10 W10 nodelay nodelay=0 R20").requests(10))?;
             let seen = expect(&seen).try_no_stall()?.try_released(Side::Client, Release::OwnStep)?;
             Ok(seen.try_segments_per_request(Side::Client, 2)?.into())
         },
@@ -121,7 +120,7 @@ pub(super) static CLAIMS: &[Claim] = &[
 
 fn bulk_unhurt(stage: &Stage<'_>) -> Judged {
     const REQUESTS: u32 = 20;
-    let full = stage.full_segment(1000, |conditions| conditions)?;
+    let full = full_segment(stage)?;
     // Less than the first receive window, so that no window ends inside a segment.
     let exchange =
         |option: &str| format!("C: [mss=1000 {option}] W{}×4 R1 / S: [mss=1000] R{} W1", 8 * full, 32 * full);

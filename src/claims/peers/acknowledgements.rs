@@ -1,6 +1,6 @@
 //! When a receiver acknowledges.
 
-use crate::claims::article::one_byte_less;
+use crate::claims::scenes::{full_segment, one_byte_less};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
 use crate::exchange::{Exchange, Opt, Setting, Side, Step};
@@ -55,7 +55,7 @@ pub(super) static CLAIMS: &[Claim] = &[
 ];
 
 fn more_than_one_segment(stage: &Stage<'_>) -> Judged {
-    let full = stage.full_segment(1000, |conditions| conditions)?;
+    let full = full_segment(stage)?;
     let bytes = |n: u32| {
         Scene::of(format!("C: [mss=1000] W{n} R10 / S: [mss=1000 quickack=0] R{n} P60 quickack=0 W10")).requests(6)
     };

@@ -1,11 +1,12 @@
 //! `MSG_MORE` and `TCP_CORK`: what they keep back, and what ends it.
 
+use crate::claims::scenes::{full_segment, primed};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Expected, Scene, Stage, Twist};
 use crate::exchange::{Opt, Side, Step};
 use crate::expect::{Kind, expect};
 use crate::observation::{Order, Release, Request, Rule};
-use crate::verdict::{Pattern, kept_from_cpu};
+use crate::verdict::{Pattern, was_late};
 
 const SECTION: &str = "MSG_MORE and TCP_CORK";
 
@@ -87,9 +88,8 @@ pub(super) static CLAIMS: &[Claim] = &[
         source: "tcp_data_snd_check (nonagle of the socket, not of the call); packetdrill nagle/sendmsg_msg_more",
         needs: &[],
         check: |stage| {
-            let full = stage.full_segment(1000, |conditions| conditions)?;
-            let tail = format!("C: [mss=1000] M{0} R20 / S: [mss=1000 quickack=0] R{0} W20 quickack=0", full + 100);
-            let seen = stage.play(Scene::of(tail).requests(6))?;
+            let full = full_segment(stage)?;
+            let seen = stage.play(primed(&format!("[mss=1000] M{} R20", full + 100)).requests(6))?;
             let seen = expect(&seen).try_stalls(Pattern::Every)?.try_delayed_acks_per_stall(1)?;
             Ok(seen.try_held(Side::Client, 100)?.try_cause(Side::Client, Rule::More, Release::DelayedAck)?.into())
         },
@@ -107,8 +107,7 @@ pub(super) static CLAIMS: &[Claim] = &[
         source: "tcp_push, tcp_data_snd_check; packetdrill nagle/sendmsg_msg_more",
         needs: &[],
         check: |stage| {
-            let pile = "C: W10 M1 M2 M3 M4 R20 / S: [quickack=0] R20 W20 quickack=0";
-            let seen = stage.play(Scene::of(pile).requests(8))?;
+            let seen = stage.play(primed("W10 M1 M2 M3 M4 R20").requests(8))?;
             let seen = expect(&seen).try_stalls(Pattern::Every)?.try_delayed_acks_per_stall(1)?;
             let seen = seen.try_cause(Side::Client, Rule::More, Release::DelayedAck)?;
             Ok(seen.try_held(Side::Client, 10)?.try_segments_per_request(Side::Client, 2)?.into())
@@ -149,16 +148,14 @@ pub(super) static CLAIMS: &[Claim] = &[
 ];
 
 fn full_part_leaves(stage: &Stage<'_>) -> Judged {
-    let full = stage.full_segment(1000, |conditions| conditions)?;
-    let (more, all) = (full + 100, full + 150);
-    let scene = format!("C: [mss=1000] M{more} W50 R20 / S: [mss=1000 quickack=0] R{all} W20 quickack=0");
-    let seen = stage.play(Scene::of(scene).requests(8))?;
+    let full = full_segment(stage)?;
+    let seen = stage.play(primed(&format!("[mss=1000] M{} W50 R20", full + 100)).requests(8))?;
     let holds = "100 bytes past the full segment held after the write with MSG_MORE, none after the next";
     let judge = |request: &Request| {
         let client = request.writes.iter().filter(|write| write.socket == Side::Client.into());
         let held: Vec<_> = client.map(|write| write.held).collect();
         let fits = held == [Some(100), Some(0)];
-        (fits || !kept_from_cpu(&seen, request)).then(|| if fits { Ok(()) } else { Err(format!("held {held:?}")) })
+        (fits || !was_late(&seen, request)).then(|| if fits { Ok(()) } else { Err(format!("held {held:?}")) })
     };
     let because = "bytes written and not yet sent when a write returns (SIOCOUTQNSD)";
     let seen = expect(&seen).try_no_stall()?.try_each(Kind::Held, holds, because, judge)?;
@@ -171,7 +168,7 @@ fn flushed_by_nodelay(stage: &Stage<'_>, exchange: &str) -> Judged {
     let judge = |request: &Request| {
         let most = request.writes.iter().filter_map(|write| write.held).max();
         let fits = most == Some(80);
-        (fits || !kept_from_cpu(&seen, request)).then(|| if fits { Ok(()) } else { Err(format!("held {most:?}")) })
+        (fits || !was_late(&seen, request)).then(|| if fits { Ok(()) } else { Err(format!("held {most:?}")) })
     };
     let because = "bytes written and not yet sent when a write returns (SIOCOUTQNSD)";
     let seen = expect(&seen).try_no_stall()?.try_each(Kind::Held, "80 bytes held in each request", because, judge)?;

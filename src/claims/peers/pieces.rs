@@ -1,8 +1,9 @@
 //! Vectors, files and the size of a full segment.
 
 use crate::claims::article::answer;
+use crate::claims::scenes::{full_segment_under, primed};
 use crate::claims::stage::Judged;
-use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
+use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Stage, Twist};
 use crate::exchange::{Opt, Side};
 use crate::expect::expect;
 use crate::lab::Conditions;
@@ -17,7 +18,7 @@ pub(super) static CLAIMS: &[Claim] = &[
         expected: Expected::Holds,
         source: "tcp_sendmsg_locked (msg_data_left); packetdrill syscall_bad_arg/sendmsg-empty-iov",
         needs: &[],
-        check: |stage| one_segment(stage, "C: V0+40+0+20 R20 / S: [quickack=0] R60 W20 quickack=0"),
+        check: |stage| one_segment(stage, "V0+40+0+20 R20"),
         control: Control {
             breaks: "a write for each entry",
             twist: Twist::Instead("C: W40 W20 R20 / S: [quickack=0] R60 W20 quickack=0"),
@@ -34,7 +35,7 @@ pub(super) static CLAIMS: &[Claim] = &[
         check: |stage| {
             // 17 fragments by default and at most 45 (CONFIG_MAX_SKB_FRAGS).
             let entries = ["1"; 60].join("+");
-            one_segment(stage, &format!("C: V{entries} R20 / S: [quickack=0] R60 W20 quickack=0"))
+            one_segment(stage, &format!("V{entries} R20"))
         },
         control: Control {
             breaks: "a write for each entry",
@@ -50,7 +51,7 @@ pub(super) static CLAIMS: &[Claim] = &[
         source: "splice_direct_to_actor, tcp_sendmsg_locked; packetdrill sendfile/sendfile-simple",
         needs: &[],
         check: |stage| {
-            let seen = stage.play(Scene::of("C: F5 R20 / S: [quickack=0] R5 W20 quickack=0").requests(4))?;
+            let seen = stage.play(primed("F5 R20").requests(4))?;
             let seen = expect(&seen).try_no_stall()?.try_held_at_most(Side::Client, 0)?;
             Ok(seen.try_segments_per_request(Side::Client, 1)?.into())
         },
@@ -77,25 +78,21 @@ pub(super) static CLAIMS: &[Claim] = &[
 
 const TIMESTAMPS: &str = "net.ipv4.tcp_timestamps";
 
-fn one_segment(stage: &Stage<'_>, exchange: &str) -> Judged {
-    let seen = stage.play(Scene::of(exchange).requests(8))?;
+fn one_segment(stage: &Stage<'_>, client: &str) -> Judged {
+    let seen = stage.play(primed(client).requests(8))?;
     Ok(expect(&seen).try_no_stall()?.try_segments_per_request(Side::Client, 1)?.into())
 }
 
 fn full_after_options(stage: &Stage<'_>) -> Judged {
     let with: fn(Conditions) -> Conditions = |conditions| conditions.sysctl(TIMESTAMPS, "1");
     let without: fn(Conditions) -> Conditions = |conditions| conditions.sysctl(TIMESTAMPS, "0");
-    let (less, more) = (stage.full_segment(1000, with)?, stage.full_segment(1000, without)?);
+    let (less, more) = (full_segment_under(stage, with)?, full_segment_under(stage, without)?);
     if less + 12 != more {
         let because = "the timestamp option takes 12 bytes of each segment (RFC 7323 §3.2, TCPOLEN_TSTAMP_ALIGNED)";
         let saw = format!("{less} with timestamps, {more} without");
         return Err(answer("a full segment 12 bytes smaller with timestamps", because, saw));
     }
-    let behind = |bytes: u32, under| {
-        let all = bytes + 10;
-        let scene = format!("C: [mss=1000] W10 W{bytes} R20 / S: [mss=1000 quickack=0] R{all} W20 quickack=0");
-        Scene::of(scene).requests(6).under(under)
-    };
+    let behind = |bytes: u32, under| primed(&format!("[mss=1000] W10 W{bytes} R20")).requests(6).under(under);
     let [full, short, full_without] =
         stage.play_all([behind(less, with), behind(less, without), behind(more, without)])?;
     let leaves = |seen| expect(seen).try_no_stall()?.try_held_at_most(Side::Client, 0);
