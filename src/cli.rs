@@ -5,6 +5,8 @@ mod attempt;
 mod facts;
 mod help;
 mod output;
+mod predict;
+mod sweep;
 mod verify;
 
 use arguments::Command;
@@ -50,6 +52,7 @@ pub(crate) fn main() -> ExitCode {
             Command::Verify(options) => verify::run(&options, entered),
             Command::List(options) => verify::list(&options),
             Command::Try(options) => attempt::run(&options, entered),
+            Command::Sweep(options) => sweep::run(&options, entered),
             Command::Kernel(format) => facts::run(format),
         }
     });

@@ -191,8 +191,9 @@ fn has_path(seen: &Observation) -> bool {
     seen.environment.place == "wire"
 }
 
-/// The longest kind of wait, and the usual number of delayed ACKs.
-fn usual(waits: &[Option<Wait>]) -> Option<Wait> {
+/// What stalled requests wait for: the longest kind of wait, and the usual number of delayed ACKs.
+#[must_use]
+pub fn usual(waits: &[Option<Wait>]) -> Option<Wait> {
     let longest = waits.iter().flatten().max().copied()?;
     let Wait::DelayedAck(most) = longest else { return Some(longest) };
     let times = |quanta: u32| waits.iter().filter(|wait| **wait == Some(Wait::DelayedAck(quanta))).count();
