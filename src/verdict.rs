@@ -217,8 +217,11 @@ fn late_requests(seen: &Observation) -> Vec<bool> {
         let corked = corked.map(|hold| hold.lasted_us + seen.environment.jiffy_us).max().unwrap_or(0);
         written.is_some_and(|since| u64::from(since) * 1000 + corked >= ato_us)
     };
-    let timer_between =
-        |request: &Request| request.holds.is_empty() && request.delayed_acks.is_some_and(|fired| fired > 0);
+    let timer_between = |request: &Request| match request.delayed_acks {
+        Some(fired) => request.holds.is_empty() && fired > 0,
+        // Where others share the counters, the scheduler's own account of the thread has to do.
+        None => wait(seen, request).is_none() && kept_from_cpu(seen, request),
+    };
     seen.requests
         .iter()
         .enumerate()
@@ -247,6 +250,12 @@ pub fn fits(seen: &Observation, pattern: Pattern) -> bool {
 pub fn was_late(seen: &Observation, request: &Request) -> bool {
     let timer = seen.environment.delayed_ack_us.saturating_sub(2 * seen.environment.jiffy_us);
     request.holds.iter().any(overtaken) || request.longest_step_us.is_some_and(|us| us >= timer)
+}
+
+/// Whether the playing thread waited so long for a CPU that a delayed ACK may have been sent meanwhile.
+pub(crate) fn kept_from_cpu(seen: &Observation, request: &Request) -> bool {
+    let floor = seen.environment.delayed_ack_us.saturating_sub(seen.environment.jiffy_us);
+    request.run_queue_us.is_some_and(|waited| waited >= floor)
 }
 
 fn causes(seen: &Observation) -> Vec<Cause> {
