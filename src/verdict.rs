@@ -233,6 +233,12 @@ fn late_requests(seen: &Observation) -> Vec<bool> {
         .collect()
 }
 
+/// Whether the playing thread waited so long for a CPU that a delayed ACK may have been sent meanwhile.
+pub(crate) fn kept_from_cpu(seen: &Observation, request: &Request) -> bool {
+    let floor = seen.environment.delayed_ack_us.saturating_sub(seen.environment.jiffy_us);
+    request.run_queue_us.is_some_and(|waited| waited >= floor)
+}
+
 /// Whether the requests in which the machine was not late stall exactly where a pattern says, and one of them does where it
 /// says that any do.
 #[must_use]
@@ -250,12 +256,6 @@ pub fn fits(seen: &Observation, pattern: Pattern) -> bool {
 pub fn was_late(seen: &Observation, request: &Request) -> bool {
     let timer = seen.environment.delayed_ack_us.saturating_sub(2 * seen.environment.jiffy_us);
     request.holds.iter().any(overtaken) || request.longest_step_us.is_some_and(|us| us >= timer)
-}
-
-/// Whether the playing thread waited so long for a CPU that a delayed ACK may have been sent meanwhile.
-pub(crate) fn kept_from_cpu(seen: &Observation, request: &Request) -> bool {
-    let floor = seen.environment.delayed_ack_us.saturating_sub(seen.environment.jiffy_us);
-    request.run_queue_us.is_some_and(|waited| waited >= floor)
 }
 
 fn causes(seen: &Observation) -> Vec<Cause> {

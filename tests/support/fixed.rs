@@ -102,11 +102,11 @@ fn request() -> Request {
         writes: Vec::new(),
         holds: Vec::new(),
         blocked: None,
-        listed: None,
         data_segments: Sides::default(),
         bare_acks: Sides::default(),
         delayed_acks: None,
         run_queue_us: None,
+        listed: None,
         longest_step_us: None,
     }
 }

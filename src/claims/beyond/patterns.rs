@@ -1,6 +1,6 @@
 //! Which exchanges stall, and how long.
 
-use crate::claims::scenes::{PRIMED, QUICKACK_EVERY_READ, acks_before, full_segment, primed, stalls_when_kept};
+use crate::claims::scenes::{QUICKACK_EVERY_READ, SPLIT_REQUEST, acks_before, full_segment, primed, stalls_when_kept};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
 use crate::exchange::{Opt, Side};
@@ -92,7 +92,7 @@ pub(super) static CLAIMS: &[Claim] = &[
         source: "tcp_send_delayed_ack (either receiver's timer starts with its first unacknowledged segment)",
         needs: &[Need::PrivateLab],
         check: two_hops,
-        control: Control { breaks: "no relay: one delayed ACK a request", twist: Twist::Instead(PRIMED) },
+        control: Control { breaks: "no relay: one delayed ACK a request", twist: Twist::Instead(SPLIT_REQUEST) },
     },
 ];
 

@@ -1,6 +1,6 @@
 //! Knobs, cases and traps: routes, files, bulk, pools and the exercises.
 
-use crate::claims::scenes::{PRIMED, WWR, full_segment, primed, stalls_when_kept};
+use crate::claims::scenes::{SPLIT_REQUEST, WWR, full_segment, primed, stalls_when_kept};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
 use crate::exchange::Side;
@@ -20,8 +20,8 @@ pub(super) static CLAIMS: &[Claim] = &[
         source: "tcp_in_quickack_mode (RTAX_QUICKACK); ip-route(8)",
         needs: &[Need::PrivateLab],
         check: |stage| {
-            let scenes =
-                [Scene::of(WWR), Scene::of(PRIMED)].map(|scene| scene.requests(20).under(|base| base.quickack_route()));
+            let scenes = [Scene::of(WWR), Scene::of(SPLIT_REQUEST)]
+                .map(|scene| scene.requests(20).under(|base| base.quickack_route()));
             let [plain, primed] = stage.play_all(scenes)?;
             let quick = |seen| expect(seen).try_no_stall()?.try_segments_per_request(Side::Client, 2);
             Ok(Evidence::of([("", quick(&plain)?), ("a server that asks for delays", quick(&primed)?)]))
@@ -72,7 +72,7 @@ pub(super) static CLAIMS: &[Claim] = &[
             let fresh = expect(&fresh).try_no_stall()?;
             Ok(Evidence::of([("20 connections", fresh), ("one connection", stalls_when_kept(stage, &pooled)?)]))
         },
-        control: Control { breaks: "new receivers that delay from the start", twist: Twist::Instead(PRIMED) },
+        control: Control { breaks: "new receivers that delay from the start", twist: Twist::Instead(SPLIT_REQUEST) },
     },
     Claim {
         id: "packets-double-under-nodelay",
