@@ -336,7 +336,7 @@ assertions! {
         let causes = &this.verdict.causes;
         let fits = causes.iter().any(|cause| (cause.socket, cause.rule, cause.released_by) == (side.into(), rule, released_by));
         if fits {
-            return Ok(this.fact(format!("{} until {}", rule.words(), released_by.words()), None));
+            return Ok(this.fact(format!("{side} held by {} until {}", rule.words(), released_by.words()), None));
         }
         let saw = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let saw = if saw.is_empty() { "nothing held".to_owned() } else { saw };
