@@ -7,7 +7,8 @@ mod pattern;
 
 pub use pattern::Pattern;
 
-use crate::observation::{Hold, Observation, Order, Release, Request, Rule, Socket};
+use crate::exchange::Side;
+use crate::observation::{Hold, Observation, Release, Request, Rule, Socket};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -58,6 +59,8 @@ impl Verdict {
         let waits: Vec<Option<Wait>> = seen.requests.iter().map(|request| wait(seen, request)).collect();
         let stalled: Vec<bool> = waits.iter().map(Option::is_some).collect();
         let late = late_requests(seen, &stalled);
+        let on_time = seen.requests.iter().zip(&waits).filter(|(request, _)| !kept_from_cpu(seen, request));
+        let on_time: Vec<Option<Wait>> = on_time.map(|(_, wait)| *wait).collect();
         let numbers =
             |flags: &[bool]| flags.iter().zip(1..).filter(|(flag, _)| **flag).map(|(_, number)| number).collect();
         let pattern = Pattern::of(&stalled, &late);
@@ -68,7 +71,7 @@ impl Verdict {
             .filter(|((late, stalled), number)| **late && pattern.expects(*number) != **stalled);
         Self {
             pattern,
-            wait: usual(&waits),
+            wait: usual(&on_time).or_else(|| usual(&waits)),
             stalled: numbers(&stalled),
             explained: explained.map(|(_, number)| number).collect(),
             causes: causes(seen),
@@ -170,22 +173,20 @@ pub fn wait(seen: &Observation, request: &Request) -> Option<Wait> {
 }
 
 fn stalls(seen: &Observation, hold: &Hold) -> Option<Wait> {
-    if passed_unnoticed(seen, hold) {
-        return None;
-    }
     match hold.released_by {
+        // Nobody waited: the timer fired while the thread that would have gone on was kept from its CPU.
+        _ if !hold.waited => None,
         Release::DelayedAck => Some(Wait::DelayedAck(1)),
         Release::PersistTimer | Release::Never | Release::LossProbe => Some(Wait::PersistTimer),
         // On loopback the ACK is there at once; where the path takes a millisecond it is a wait.
-        Release::Ack | Release::Reply if hold.waited && has_path(seen) => Some(Wait::RoundTrip),
+        Release::Ack | Release::Reply if has_path(seen) => Some(Wait::RoundTrip),
         Release::Ack | Release::Reply | Release::OwnStep => None,
     }
 }
 
-/// Whether a timer let the bytes go while somebody could still go on: only a thread that was kept from its CPU meets that.
-fn passed_unnoticed(seen: &Observation, hold: &Hold) -> bool {
-    let by_timer = matches!(hold.released_by, Release::DelayedAck | Release::PersistTimer);
-    by_timer && !hold.waited && seen.order == Order::Ordered
+/// Whether a timer let go while a side could have gone on.
+fn overtaken(hold: &Hold) -> bool {
+    !hold.waited && matches!(hold.released_by, Release::DelayedAck | Release::PersistTimer | Release::LossProbe)
 }
 
 fn has_path(seen: &Observation) -> bool {
@@ -207,10 +208,9 @@ fn usual(waits: &[Option<Wait>]) -> Option<Wait> {
 /// two writes lets the timer fire before the second one, which is then not held. Both show in the kernel's own state.
 fn late_requests(seen: &Observation, stalled: &[bool]) -> Vec<bool> {
     let ato_ms = u32::try_from(seen.environment.delayed_ack_us / 1000).unwrap_or(u32::MAX);
-    // A cork of the other side's own, cleared in time, says nothing about who waits for whom.
-    let mut stalls =
-        seen.requests.iter().flat_map(|request| &request.holds).filter(|hold| stalls(seen, hold).is_some());
-    let receiver = stalls.next().map(|hold| hold.socket.side().peer());
+    // The receiver is the peer of the socket that holds bytes until a timer fires; other holds tell nothing of it.
+    let receiver = seen.requests.iter().flat_map(|request| &request.holds);
+    let receiver = receiver.filter(|hold| stalls(seen, hold).is_some()).map(|hold| hold.socket.side().peer()).next();
     let Some(receiver) = receiver else { return vec![false; stalled.len()] };
     let late_reply = |request: &Request| {
         let replies = request.writes.iter().filter(|write| write.socket.side() == receiver);
@@ -225,17 +225,19 @@ fn late_requests(seen: &Observation, stalled: &[bool]) -> Vec<bool> {
         .iter()
         .enumerate()
         .map(|(i, request)| {
-            request.holds.iter().any(|hold| passed_unnoticed(seen, hold))
-                || match request.receivers[receiver].pingpong {
-                    Some(false) => i > 0 && late_reply(&seen.requests[i - 1]),
-                    _ => timer_between(request),
-                }
+            let decided_by_lateness = match request.receivers[receiver].pingpong {
+                // The client's answer to the last reply is this request itself, before anybody is held for it.
+                _ if receiver == Side::Client && late_reply(request) => true,
+                Some(false) => i > 0 && late_reply(&seen.requests[i - 1]),
+                _ => timer_between(request),
+            };
+            decided_by_lateness || request.holds.iter().any(overtaken)
         })
         .collect()
 }
 
-/// Whether the playing thread waited so long for a CPU that a delayed ACK may have been sent meanwhile.
-pub(crate) fn kept_from_cpu(seen: &Observation, request: &Request) -> bool {
+/// Whether the playing thread waited for a CPU as long as a delayed ACK takes.
+fn kept_from_cpu(seen: &Observation, request: &Request) -> bool {
     let floor = seen.environment.delayed_ack_us.saturating_sub(seen.environment.jiffy_us);
     request.run_queue_us.is_some_and(|waited| waited >= floor)
 }

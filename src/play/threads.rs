@@ -47,6 +47,8 @@ pub(super) fn run(
             thread::Builder::new().name("server".to_owned()).stack_size(STACK).spawn_scoped(scope, move || {
                 let played = (0..requests).try_for_each(|request| playing_server.request(server, request).map(drop));
                 playing_server.leave();
+                // What is still held has nothing left to wait for but the kernel.
+                playing_server.watch.waits();
                 played.map(|()| playing_server.watch)
             });
         let server = server.map_err(call("start a thread"))?;
@@ -107,6 +109,9 @@ impl Player<'_> {
                 self.watch.look(Before::Other);
             }
             let called = matches!(step, Step::Read(_)).then(Instant::now);
+            if called.is_some() {
+                self.watch.waits();
+            }
             let attempt = side.attempt()?;
             if let Some(called) = called {
                 // Looking closely costs nothing after a wait, and would cost a percent of a fast round trip.

@@ -50,8 +50,6 @@ pub(super) struct Watch<'a> {
     peer: &'a Socket,
     /// Whether every write is looked at in full, or only those that leave something held.
     pub(super) thorough: bool,
-    /// Whether [`Watch::waits`] is told when neither side can go on.
-    sees_waits: bool,
     open: Option<Open>,
     pub(super) seen: Seen,
 }
@@ -82,7 +80,7 @@ struct Open {
 
 impl<'a> Watch<'a> {
     pub(super) fn new(lab: &'a Lab, name: Name, own: &'a Socket, peer: &'a Socket, thorough: bool) -> Self {
-        Self { lab, name, own, peer, thorough, sees_waits: thorough, open: None, seen: Seen::default() }
+        Self { lab, name, own, peer, thorough, open: None, seen: Seen::default() }
     }
 
     pub(super) fn name(&self) -> Name {
@@ -204,16 +202,9 @@ impl<'a> Watch<'a> {
     }
 
     /// Without counters of one's own: the timer takes the peer out of pingpong mode, and nothing else does within a wait.
-    ///
-    /// Of two threads nobody knows when both wait, and the peer is back in pingpong mode when its reply has come: there
-    /// the time has to do, and a peer that works as long as the timer takes looks the same.
     fn timer_fired(&self, open: &Open) -> bool {
-        let long = open.started.elapsed() >= self.lab.kernel().delayed_ack_floor();
-        if !self.sees_waits {
-            return long;
-        }
         let left = open.peer_pingpong == Some(true) && pingpong(self.peer) == Some(false);
-        open.waited && (left || long)
+        open.waited && (left || open.started.elapsed() >= self.lab.kernel().delayed_ack_floor())
     }
 
     fn counters(&self) -> Option<[Option<u64>; 2]> {
