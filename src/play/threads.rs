@@ -104,14 +104,15 @@ impl Player<'_> {
             if side.is_idle() {
                 started = Instant::now();
             }
+            if matches!(step, Step::Read(_)) {
+                // Whether it waits in the call or for its turn: what is held now is held while it waits.
+                self.watch.waits();
+            }
             if let (Some(turns), Step::Read(_)) = (self.turns, &step) {
                 turns.until_written(side, request)?;
                 self.watch.look(Before::Other);
             }
             let called = matches!(step, Step::Read(_)).then(Instant::now);
-            if called.is_some() {
-                self.watch.waits();
-            }
             let attempt = side.attempt()?;
             if let Some(called) = called {
                 // Looking closely costs nothing after a wait, and would cost a percent of a fast round trip.
