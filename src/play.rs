@@ -40,6 +40,7 @@ pub struct Play {
     requests: u32,
     order: Order,
     fresh: bool,
+    listed: bool,
     deadline: Duration,
 }
 
@@ -147,7 +148,7 @@ impl Play {
     /// One request of an exchange, in order [`Order::Ordered`].
     #[must_use]
     pub fn new(exchange: Exchange) -> Self {
-        Self { exchange, requests: 1, order: Order::default(), fresh: false, deadline: DEADLINE }
+        Self { exchange, requests: 1, order: Order::default(), fresh: false, listed: false, deadline: DEADLINE }
     }
 
     /// So many requests, one after another.
@@ -168,6 +169,13 @@ impl Play {
     #[must_use]
     pub fn fresh(mut self) -> Self {
         self.fresh = true;
+        self
+    }
+
+    /// Asks `sock_diag` for both sockets when neither side can go on; in order [`Order::Ordered`] only.
+    #[must_use]
+    pub fn listed(mut self) -> Self {
+        self.listed = true;
         self
     }
 
@@ -202,7 +210,7 @@ impl Play {
             let first = requests.len() as u32;
             let started = Instant::now();
             let run = match self.order {
-                Order::Ordered => ordered::run(lab, &mut open, self.deadline, first, each)?,
+                Order::Ordered => ordered::run(lab, &mut open, self, first, each)?,
                 Order::Turns | Order::Free => threads::run(lab, &mut open, self.order, self.deadline, first, each)?,
             };
             elapsed += started.elapsed();

@@ -47,8 +47,6 @@ pub(super) fn run(
             thread::Builder::new().name("server".to_owned()).stack_size(STACK).spawn_scoped(scope, move || {
                 let played = (0..requests).try_for_each(|request| playing_server.request(server, request).map(drop));
                 playing_server.leave();
-                // What is still held has nothing left to wait for but the kernel.
-                playing_server.watch.waits();
                 played.map(|()| playing_server.watch)
             });
         let server = server.map_err(call("start a thread"))?;
@@ -135,7 +133,7 @@ impl Player<'_> {
                 }
                 Attempt::Done if matches!(step, Step::Read(_) | Step::Pause(_)) => self.watch.look(Before::Other),
                 Attempt::Done => {
-                    self.watch.look(Before::OwnStep);
+                    self.watch.look(Before::own(Some(&step)));
                     if let (Some(turns), Step::Shutdown) = (self.turns, &step) {
                         turns.shut_down(side);
                     }
@@ -143,10 +141,12 @@ impl Player<'_> {
             }
         }
         let latency = started.elapsed();
+        // What its script left held has nothing to wait for but the kernel and the peer.
+        self.watch.waits();
         if let Some(turns) = self.turns {
             turns.finish(side, request)?;
         }
-        Ok(Lap { latency, blocked: None })
+        Ok(Lap { latency, ..Lap::default() })
     }
 
     fn leave(&mut self) {
