@@ -59,6 +59,11 @@ impl Verdict {
         let waits: Vec<Option<Wait>> = seen.requests.iter().map(|request| wait(seen, request)).collect();
         let stalled: Vec<bool> = waits.iter().map(Option::is_some).collect();
         let late = late_requests(seen);
+        // Lateness takes delayed ACKs away and adds none that anybody waits for, in the request itself and in the next.
+        let kept = |request: &Request| was_late(seen, request) || kept_from_cpu(seen, request);
+        let kept: Vec<bool> = seen.requests.iter().map(kept).collect();
+        let punctual = |i: usize| !kept[i] && (i == 0 || !kept[i - 1]);
+        let on_time: Vec<Option<Wait>> = (0..waits.len()).filter(|i| punctual(*i)).map(|i| waits[i]).collect();
         let numbers =
             |flags: &[bool]| flags.iter().zip(1..).filter(|(flag, _)| **flag).map(|(_, number)| number).collect();
         let pattern = Pattern::of(&stalled, &late);
@@ -69,7 +74,7 @@ impl Verdict {
             .filter(|((late, stalled), number)| **late && pattern.expects(*number) != **stalled);
         Self {
             pattern,
-            wait: usual(&waits),
+            wait: usual(&on_time).or_else(|| waits.iter().flatten().max().copied()),
             stalled: numbers(&stalled),
             explained: explained.map(|(_, number)| number).collect(),
             causes: causes(seen),
@@ -228,6 +233,8 @@ fn late_requests(seen: &Observation) -> Vec<bool> {
         .enumerate()
         .map(|(i, request)| match request.receivers[receiver].pingpong {
             _ if was_late(seen, request) => true,
+            // The client's answer to the last reply is this request itself, before anybody is held for it.
+            _ if receiver == Side::Client => late_reply(request) || timer_between(request),
             Some(false) => i > 0 && late_reply(&seen.requests[i - 1]),
             _ => timer_between(request),
         })

@@ -141,6 +141,8 @@ impl Player<'_> {
             }
         }
         let latency = started.elapsed();
+        // What its script left held has nothing to wait for but the kernel and the peer.
+        self.watch.waits();
         if let Some(turns) = self.turns {
             turns.finish(side, request)?;
         }

@@ -50,7 +50,6 @@ pub(super) struct Watch<'a> {
     peer: &'a Socket,
     /// Whether every write is looked at in full, or only those that leave something held.
     pub(super) thorough: bool,
-    /// Whether [`Watch::waits`] is told when neither side can go on.
     open: Option<Open>,
     pub(super) seen: Seen,
 }
@@ -147,6 +146,10 @@ impl<'a> Watch<'a> {
 
     /// Neither side can go on: from here on only a timer or the path can let go, so this is what a release is told by.
     pub(super) fn waits(&mut self) {
+        // What has left by now was let go before, and the next look will tell by what.
+        if self.open.is_none() || options::not_sent(self.own).is_ok_and(|held| held == 0) {
+            return;
+        }
         let Some(mut open) = self.open.take() else { return };
         let before = self.snapshot();
         // What is gone by now left before anybody waited, and the look before tells how.
@@ -247,8 +250,8 @@ impl<'a> Watch<'a> {
 
     /// Without counters of one's own: the timer takes the peer out of pingpong mode, and nothing else does within a wait.
     ///
-    /// Of two threads nobody knows when both wait, and the peer is back in pingpong mode when its reply has come: there
-    /// the time has to do.
+    /// Of two threads the one that waited looks when the reply has come, and the peer is back in pingpong mode: there the
+    /// time has to do.
     fn timer_fired(&self, open: &Open) -> bool {
         let left = open.before.peer_pingpong == Some(true) && pingpong(self.peer) == Some(false);
         open.waited && (left || open.started.elapsed() >= self.lab.kernel().delayed_ack_floor())
