@@ -22,6 +22,7 @@ mod article;
 mod chapter;
 mod echo_lab;
 mod evidence;
+mod foreign;
 mod need;
 mod run;
 mod scene;
@@ -110,7 +111,7 @@ pub enum Twist {
 /// Every claim, document by document, in the documents' order.
 #[must_use]
 pub fn catalogue() -> Vec<&'static Claim> {
-    [chapter::claims(), article::claims(), echo_lab::claims()].into_iter().flatten().collect()
+    [chapter::claims(), article::claims(), echo_lab::claims(), foreign::beyond()].into_iter().flatten().collect()
 }
 
 /// The claim with this id.

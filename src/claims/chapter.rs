@@ -8,5 +8,5 @@ use super::Claim;
 pub(super) const WWR: &str = "C: W10 W10 R20 / S: R20 W20";
 
 pub(super) fn claims() -> Vec<&'static Claim> {
-    [lab_one::CLAIMS].into_iter().flatten().collect()
+    [lab_one::CLAIMS].into_iter().flatten().chain(super::foreign::chapter()).collect()
 }

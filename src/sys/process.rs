@@ -36,8 +36,11 @@ pub const USER: u32 = 1000;
 /// The folder that is empty for each child and gone with it.
 pub const FOLDER: &str = "/tmp";
 
-/// The users that a child finds in `/etc/passwd`, so that it needs nothing of the machine's own.
-const PASSWD: &str = "root:x:0:0::/:/bin/sh\nuser:x:1000:1000::/tmp:/bin/sh\n";
+/// The users and groups that a child finds in `/etc`: its own and no other, since no other number is mapped.
+const NAMES: [(&CStr, &CStr, &str); 2] = [
+    (c"/tmp/.passwd", c"/etc/passwd", "user:x:1000:1000::/tmp:/bin/sh\n"),
+    (c"/tmp/.group", c"/etc/group", "user:x:1000:\n"),
+];
 
 /// The stack of a thread that only waits, bytes.
 const STACK: usize = 128 << 10;
@@ -166,6 +169,28 @@ pub fn duplicate(process: u32, descriptor: i32) -> io::Result<OwnedFd> {
     owned(copy).map_err(|error| context(error, format!("duplicate descriptor {descriptor} of process {process}")))
 }
 
+/// Duplicates of the sockets with these inode numbers that [`neighbours`] hold, one a holder.
+///
+/// # Errors
+///
+/// `PermissionDenied` where a holder may not be traced.
+pub fn duplicate_sockets(inodes: &[u64]) -> io::Result<Vec<OwnedFd>> {
+    let mut found = Vec::new();
+    for process in neighbours()? {
+        // A process that has just gone holds nothing, and gives nothing away.
+        for (descriptor, _) in
+            sockets_of(process).unwrap_or_default().iter().filter(|(_, inode)| inodes.contains(inode))
+        {
+            match duplicate(process, *descriptor) {
+                Ok(socket) => found.push(socket),
+                Err(error) if matches!(super::errno(&error), Some(libc::ESRCH | libc::EBADF)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(found)
+}
+
 fn open(process: u32) -> io::Result<OwnedFd> {
     // SAFETY: the syscall takes two numbers and no pointer.
     owned(unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) })
@@ -202,8 +227,11 @@ fn confine(command: &mut Command) -> io::Result<()> {
         }
         mount(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE, c"")?;
         mount(c"tmpfs", c"/tmp", Some(c"tmpfs"), libc::MS_NOSUID | libc::MS_NODEV, c"mode=1777,size=256m")?;
-        put(c"/tmp/.passwd", libc::O_WRONLY | libc::O_CREAT, PASSWD.as_bytes())?;
-        mount(c"/tmp/.passwd", c"/etc/passwd", None, libc::MS_BIND, c"")
+        for (file, name, content) in NAMES {
+            put(file, libc::O_WRONLY | libc::O_CREAT, content.as_bytes())?;
+            mount(file, name, None, libc::MS_BIND, c"")?;
+        }
+        Ok(())
     };
     // SAFETY: between fork and exec only system calls are made, on memory that was prepared before: no allocation,
     // no lock.
@@ -223,13 +251,7 @@ fn put(path: &CStr, flags: libc::c_int, content: &[u8]) -> io::Result<()> {
     if written == content.len() as isize { Ok(()) } else { Err(error) }
 }
 
-fn mount(
-    source: &CStr,
-    target: &CStr,
-    kind: Option<&CStr>,
-    flags: libc::c_ulong,
-    options: &CStr,
-) -> io::Result<()> {
+fn mount(source: &CStr, target: &CStr, kind: Option<&CStr>, flags: libc::c_ulong, options: &CStr) -> io::Result<()> {
     let kind = kind.map_or(std::ptr::null(), CStr::as_ptr);
     // SAFETY: every string ends with a zero and outlives the call; the kind may be null, as for a bind mount.
     check(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind, flags, options.as_ptr().cast()) })?;
