@@ -24,8 +24,10 @@ mod echo_lab;
 mod evidence;
 mod foreign;
 mod need;
+mod peers;
 mod run;
 mod scene;
+mod scenes;
 mod stage;
 
 pub use evidence::{Evidence, Sample};
@@ -102,8 +104,10 @@ pub struct Control {
 pub enum Twist {
     /// Every exchange is played under other conditions.
     Conditions(fn(Conditions) -> Conditions),
-    /// Another exchange is played.
+    /// Another exchange is played, made from the claim's own.
     Exchange(fn(Exchange) -> Exchange),
+    /// This exchange is played in place of every one of the claim's.
+    Instead(&'static str),
     /// The check asks [`Stage::is_twisted`] and does it itself.
     Check,
 }
@@ -111,7 +115,10 @@ pub enum Twist {
 /// Every claim, document by document, in the documents' order.
 #[must_use]
 pub fn catalogue() -> Vec<&'static Claim> {
-    [chapter::claims(), article::claims(), echo_lab::claims(), foreign::beyond()].into_iter().flatten().collect()
+    [chapter::claims(), article::claims(), echo_lab::claims(), peers::claims(), foreign::beyond()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// The claim with this id.
