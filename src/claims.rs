@@ -19,6 +19,7 @@
 //! and asserts what it saw, and the twist that must make the check fail.
 
 mod article;
+mod blame;
 mod chapter;
 mod echo_lab;
 mod evidence;

@@ -3,6 +3,7 @@
 pub mod claims;
 pub mod exchange;
 pub mod expect;
+pub mod gate;
 pub mod kernel;
 pub mod lab;
 pub mod observation;
