@@ -26,6 +26,7 @@ mod evidence;
 mod need;
 mod run;
 mod scene;
+mod scenes;
 mod stage;
 
 pub use evidence::{Evidence, Sample};
@@ -102,8 +103,10 @@ pub struct Control {
 pub enum Twist {
     /// Every exchange is played under other conditions.
     Conditions(fn(Conditions) -> Conditions),
-    /// Another exchange is played.
+    /// Another exchange is played, made from the claim's own.
     Exchange(fn(Exchange) -> Exchange),
+    /// This exchange is played in place of every one of the claim's.
+    Instead(&'static str),
     /// The check asks [`Stage::is_twisted`] and does it itself.
     Check,
 }

@@ -45,7 +45,9 @@ pub(crate) fn main() -> ExitCode {
     // First of all, while the process has one thread. Where it is refused, the shared loopback has to do.
     let entered = smallwrites::lab::enter();
     let done = arguments::parse().and_then(|command| {
-        output::check()?;
+        if !command.writes_a_file() {
+            output::check()?;
+        }
         match command {
             Command::Help(topic) => help::print(topic),
             Command::Version => output::print(&format!("smallwrites {}\n", env!("CARGO_PKG_VERSION"))),

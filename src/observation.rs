@@ -146,6 +146,9 @@ pub struct Request {
     pub holds: Vec<Hold>,
     /// Both sockets at the first moment when neither side could go on.
     pub blocked: Option<Sides<SocketState>>,
+    /// What `sock_diag` listed of both sockets at that moment, where it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listed: Option<Sides<Listed>>,
     /// Data segments that each side sent, retransmissions left out.
     pub data_segments: Sides<Option<u32>>,
     /// Segments without data that each side sent.
@@ -154,6 +157,10 @@ pub struct Request {
     pub delayed_acks: Option<i64>,
     /// How long the playing thread waited for a CPU, microseconds.
     pub run_queue_us: Option<u64>,
+    /// The longest time that one step took, or passed before the next one while nobody waited, microseconds; `None` where
+    /// two threads played.
+    #[serde(default)]
+    pub longest_step_us: Option<u64>,
 }
 
 /// A socket's state as a receiver.
@@ -332,6 +339,37 @@ pub struct SocketState {
     pub receive_window: Option<u32>,
     /// The window that the peer offers, bytes (`tcpi_snd_wnd`).
     pub send_window: Option<u32>,
+}
+
+/// A socket as `sock_diag` lists it: what `ss -tnoi` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// The pending timer.
+    pub timer: PendingTimer,
+    /// Until it fires, milliseconds.
+    pub timer_ms: u32,
+    /// Bytes received and not read.
+    pub receive_queue: u32,
+    /// Bytes written and not acknowledged, sent or not.
+    pub send_queue: u32,
+    /// The `TCP_INFO` that came with it.
+    pub state: SocketState,
+}
+
+/// The timer that a socket has pending, as `sock_diag` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PendingTimer {
+    /// None, or one that this kernel does not list.
+    None,
+    /// Retransmission or tail loss probe.
+    Retransmit,
+    /// The window probe, which also ends a cork.
+    Persist,
+    /// A delayed ACK; kernels before 7.1 list it as none.
+    DelayedAck,
+    /// Any other.
+    Other,
 }
 
 impl SocketState {

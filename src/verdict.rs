@@ -7,6 +7,7 @@ mod pattern;
 
 pub use pattern::Pattern;
 
+use crate::exchange::Side;
 use crate::observation::{Hold, Observation, Release, Request, Rule, Socket};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -57,7 +58,7 @@ impl Verdict {
     pub fn of(seen: &Observation) -> Self {
         let waits: Vec<Option<Wait>> = seen.requests.iter().map(|request| wait(seen, request)).collect();
         let stalled: Vec<bool> = waits.iter().map(Option::is_some).collect();
-        let late = late_requests(seen, &stalled);
+        let late = late_requests(seen);
         let numbers =
             |flags: &[bool]| flags.iter().zip(1..).filter(|(flag, _)| **flag).map(|(_, number)| number).collect();
         let pattern = Pattern::of(&stalled, &late);
@@ -203,29 +204,58 @@ fn usual(waits: &[Option<Wait>]) -> Option<Wait> {
 /// A reply that leaves later than the delayed-ACK timeout after the last data came takes its receiver out of
 /// pingpong mode (`tcp_event_data_sent`), so the next request does not stall. A thread kept from its CPU between
 /// two writes lets the timer fire before the second one, which is then not held. Both show in the kernel's own state.
-fn late_requests(seen: &Observation, stalled: &[bool]) -> Vec<bool> {
-    let ato_ms = u32::try_from(seen.environment.delayed_ack_us / 1000).unwrap_or(u32::MAX);
-    // The receiver is the peer of the socket that holds bytes until a timer fires; other holds tell nothing of it.
-    let receiver = seen.requests.iter().flat_map(|request| &request.holds);
-    let receiver = receiver.filter(|hold| stalls(seen, hold).is_some()).map(|hold| hold.socket.side().peer()).next();
-    let Some(receiver) = receiver else { return vec![false; stalled.len()] };
+fn late_requests(seen: &Observation) -> Vec<bool> {
+    let ato_us = seen.environment.delayed_ack_us;
+    let holds = || seen.requests.iter().flat_map(|request| &request.holds);
+    let telling = holds().find(|hold| stalls(seen, hold).is_some()).or_else(|| holds().next());
+    let receiver = telling.map_or(Side::Server, |hold| hold.socket.side().peer());
     let late_reply = |request: &Request| {
         let replies = request.writes.iter().filter(|write| write.socket.side() == receiver);
-        replies.filter_map(|write| write.since_received_ms).any(|since| since >= ato_ms)
+        let written = replies.filter_map(|write| write.since_received_ms).max();
+        // A corked reply leaves with the step that clears the cork.
+        let corked = request.holds.iter().filter(|hold| hold.socket.side() == receiver && !hold.waited);
+        let corked = corked.map(|hold| hold.lasted_us + seen.environment.jiffy_us).max().unwrap_or(0);
+        written.is_some_and(|since| u64::from(since) * 1000 + corked >= ato_us)
     };
-    let timer_between =
-        |request: &Request| request.holds.is_empty() && request.delayed_acks.is_some_and(|fired| fired > 0);
+    let timer_between = |request: &Request| match request.delayed_acks {
+        Some(fired) => request.holds.is_empty() && fired > 0,
+        // Where others share the counters, the scheduler's own account of the thread has to do.
+        None => wait(seen, request).is_none() && kept_from_cpu(seen, request),
+    };
     seen.requests
         .iter()
         .enumerate()
-        .map(|(i, request)| {
-            let decided_by_lateness = match request.receivers[receiver].pingpong {
-                Some(false) => i > 0 && late_reply(&seen.requests[i - 1]),
-                _ => timer_between(request),
-            };
-            decided_by_lateness || request.holds.iter().any(overtaken)
+        .map(|(i, request)| match request.receivers[receiver].pingpong {
+            _ if was_late(seen, request) => true,
+            Some(false) => i > 0 && late_reply(&seen.requests[i - 1]),
+            _ => timer_between(request),
         })
         .collect()
+}
+
+/// Whether the playing thread waited so long for a CPU that a delayed ACK may have been sent meanwhile.
+pub(crate) fn kept_from_cpu(seen: &Observation, request: &Request) -> bool {
+    let floor = seen.environment.delayed_ack_us.saturating_sub(seen.environment.jiffy_us);
+    request.run_queue_us.is_some_and(|waited| waited >= floor)
+}
+
+/// Whether the requests in which the machine was not late stall exactly where a pattern says, and one of them does where it
+/// says that any do.
+#[must_use]
+pub fn fits(seen: &Observation, pattern: Pattern) -> bool {
+    let late = late_requests(seen);
+    let sure = || seen.requests.iter().zip(&late).filter(|(_, late)| !**late).map(|(request, _)| request);
+    let stalls = |request: &Request| wait(seen, request).is_some();
+    sure().all(|request| stalls(request) == pattern.expects(request.number))
+        && (pattern == Pattern::None || sure().any(stalls))
+}
+
+/// Whether the player was kept from its CPU for so long that a request shows nothing: a timer let held bytes go while
+/// steps were left to take, or as much time passed between two steps as a delayed ACK takes.
+#[must_use]
+pub fn was_late(seen: &Observation, request: &Request) -> bool {
+    let timer = seen.environment.delayed_ack_us.saturating_sub(2 * seen.environment.jiffy_us);
+    request.holds.iter().any(overtaken) || request.longest_step_us.is_some_and(|us| us >= timer)
 }
 
 fn causes(seen: &Observation) -> Vec<Cause> {

@@ -50,6 +50,10 @@ impl<'a> Stage<'a> {
             Some(Twist::Exchange(change)) => change(exchange),
             _ => exchange,
         };
+        let scene = match self.twist {
+            Some(Twist::Instead(notation)) => scene.instead(notation),
+            _ => scene,
+        };
         let play = scene.play(twist).map_err(|error| broken("the exchange can be parsed", &error))?;
         let seen = self.lab(|conditions| scene.conditions(conditions), |lab| play.run(lab))?;
         seen.map_err(|error| broken("the exchange can be played to its end", &error))

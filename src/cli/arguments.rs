@@ -26,6 +26,13 @@ pub(super) enum Command {
     Kernel(Format),
 }
 
+impl Command {
+    /// Whether the answer goes to a file, so that nobody need read standard output.
+    pub(super) fn writes_a_file(&self) -> bool {
+        matches!(self, Self::Verify(Verify { out: Some(_), .. }))
+    }
+}
+
 /// Options of `verify`.
 #[derive(Debug, Default)]
 pub(super) struct Verify {

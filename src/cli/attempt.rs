@@ -10,6 +10,7 @@ use smallwrites::play::{Play, PlayError};
 use smallwrites::report::Format;
 use smallwrites::verdict::Verdict;
 use std::fmt::Write;
+use std::io::ErrorKind;
 use std::thread;
 
 /// Plays the exchange and each fix side by side, and prints what came of it.
@@ -33,7 +34,7 @@ pub(super) fn run(options: &Try, entered: Result<(), LabError>) -> Result<Status
         };
         (join(first), others.into_iter().map(|(fix, thread)| (fix, join(thread))).collect::<Vec<_>>())
     });
-    let seen = seen.map_err(|error| Trouble::Machine(error.to_string()))?.map_err(trouble)?;
+    let seen = seen.map_err(no_lab)?.map_err(trouble)?;
     // A fix that cannot be played here has no row; the exchange itself has been.
     let fixed: Vec<(Fix, Observation)> =
         fixed.into_iter().filter_map(|(fix, played)| Some((fix, played.ok()?.ok()?))).collect();
@@ -69,6 +70,17 @@ fn conditions(options: &Try, entered: Result<(), LabError>) -> Result<Conditions
 fn play(options: &Try, exchange: Exchange) -> Play {
     let play = Play::new(exchange).requests(options.requests).order(options.order);
     if options.fresh { play.fresh() } else { play }
+}
+
+/// A value that no kernel takes is the asker's to change, and so is a setting asked of the shared loopback.
+fn no_lab(error: LabError) -> Trouble {
+    match &error {
+        LabError::Setting { source, .. } if source.kind() == ErrorKind::InvalidInput => {
+            Trouble::Usage(error.to_string())
+        }
+        LabError::Shared(_) => Trouble::Usage(error.to_string()),
+        _ => Trouble::Machine(error.to_string()),
+    }
 }
 
 /// A script that cannot end, or an option that this kernel lacks, is the asker's to change.

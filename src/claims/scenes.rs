@@ -1,0 +1,31 @@
+//! Scenes that several claims share.
+
+use super::{Scene, Stage, Twist};
+use crate::exchange::Exchange;
+use crate::expect::{Failure, Kind};
+use crate::play::Play;
+
+/// Write-write-read: the pattern that the whole chapter is about.
+pub(super) const WWR: &str = "C: W10 W10 R20 / S: R20 W20";
+
+/// A receiver that acknowledges whatever it reads: nothing is left to wait for.
+pub(super) const QUICKACK_EVERY_READ: Twist = Twist::Instead("C: W10 W10 R20 / S: quickack R20 W20");
+
+/// What a client does, with a server that reads all of it and answers.
+///
+/// The server is put into pingpong mode before every request, so that it delays its ACKs from the first one on: whatever
+/// the kernel's threshold, and whether or not the reply before came late.
+pub(super) fn primed(client: &str) -> Scene {
+    let script = format!("C: {client} / S:").parse::<Exchange>().unwrap_or_default().client;
+    let (request, reply) = (script.written(), script.read());
+    Scene::of(format!("C: {client} / S: [quickack=0] R{request} W{reply} quickack=0"))
+}
+
+/// Bytes that a full segment carries where `mss=1000` pins it: less by the TCP options that every segment has.
+pub(super) fn full_segment(stage: &Stage<'_>) -> Result<u32, Failure> {
+    let broken = |saw: String| Failure::plain(Kind::Play, "a segment size", "tcpi_snd_mss of an open connection", saw);
+    let exchange = "C: [mss=1000] / S:".parse().map_err(|error| broken(format!("{error}")))?;
+    let seen = stage.lab(|base| base, |lab| Play::new(exchange).run(lab))?;
+    let seen = seen.map_err(|error| broken(error.to_string()))?;
+    seen.sockets.client.before.mss.ok_or_else(|| broken("unknown".to_owned()))
+}
