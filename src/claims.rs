@@ -24,6 +24,7 @@ mod chapter;
 mod echo_lab;
 mod evidence;
 mod need;
+mod peers;
 mod run;
 mod scene;
 mod scenes;
@@ -114,7 +115,7 @@ pub enum Twist {
 /// Every claim, document by document, in the documents' order.
 #[must_use]
 pub fn catalogue() -> Vec<&'static Claim> {
-    [chapter::claims(), article::claims(), echo_lab::claims()].into_iter().flatten().collect()
+    [chapter::claims(), article::claims(), echo_lab::claims(), peers::claims()].into_iter().flatten().collect()
 }
 
 /// The claim with this id.

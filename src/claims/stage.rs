@@ -5,6 +5,8 @@ use crate::expect::{Failure, Kind};
 use crate::kernel::Kernel;
 use crate::lab::{Conditions, Lab};
 use crate::observation::Observation;
+use crate::verdict::Pattern;
+use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -100,6 +102,15 @@ impl<'a> Stage<'a> {
         conditions.run(work).map_err(|error| broken("a lab can be opened", &error))
     }
 
+    /// Asks something of sockets in a lab, for a claim that no exchange can show.
+    ///
+    /// # Errors
+    ///
+    /// Where the lab cannot be had or the kernel refuses what the question needs.
+    pub fn ask<T: Send>(&self, work: impl FnOnce(&Lab) -> io::Result<T> + Send) -> Result<T, Failure> {
+        self.lab(|conditions| conditions, work)?.map_err(|error| broken("the question can be asked", &error))
+    }
+
     /// Replies in a row that put a receiver into pingpong mode: the kernel's setting, or measured where it has none.
     ///
     /// # Errors
@@ -116,6 +127,19 @@ impl<'a> Stage<'a> {
         threshold.ok_or_else(|| {
             let expected = "a receiver that answers promptly enters pingpong mode";
             Failure::plain(Kind::Law, expected, "inet_csk_enter_pingpong_mode", "never within 12 replies")
+        })
+    }
+
+    /// The pattern of write-write-read on a kept connection: every request but the first stalls, or every third where
+    /// three replies in a row make a receiver delay its ACKs.
+    ///
+    /// # Errors
+    ///
+    /// Where the measuring exchange fails.
+    pub fn default_pattern(&self) -> Result<Pattern, Failure> {
+        Ok(match self.pingpong_threshold()? {
+            0 | 1 => Pattern::AllButFirst,
+            n => Pattern::EveryNth(n),
         })
     }
 

@@ -12,6 +12,9 @@ const SPREADS: u64 = 3;
 /// The smallest change of a median that is worth a line, per cent.
 const WORTH: f64 = 10.0;
 
+/// The smallest one, microseconds: below lie a CPU's caches and clock, and no timer of TCP.
+const WORTH_US: u64 = 50;
+
 /// The middle of some times and how far they lie from it, microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Spread {
@@ -84,7 +87,7 @@ impl Shift {
     fn is_beyond_spread(&self, percent: f64) -> bool {
         let apart = self.old.median_us.abs_diff(self.new.median_us);
         let spread = self.old.deviation_us.saturating_add(self.new.deviation_us).saturating_mul(SPREADS);
-        apart > spread && self.percent().abs() >= percent
+        apart >= WORTH_US && apart > spread && self.percent().abs() >= percent
     }
 }
 
@@ -118,6 +121,11 @@ mod tests {
     fn a_shift_within_the_spread_is_none() {
         assert!(!shift([40_000, 44_000, 48_000], [44_000, 50_000, 56_000]).is_beyond_spread(WORTH));
         assert!(shift([43_900, 44_000, 44_100], [19_900, 20_000, 20_100]).is_beyond_spread(WORTH));
+    }
+
+    #[test]
+    fn a_shift_of_microseconds_is_none() {
+        assert!(!shift([2; 3], [3; 3]).is_beyond_spread(WORTH));
     }
 
     #[test]

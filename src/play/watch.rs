@@ -122,7 +122,10 @@ impl<'a> Watch<'a> {
             },
         ));
         match (holds, info) {
-            (true, Some(own)) => self.hold(request, step, held.unwrap_or(0), &own, wrote),
+            // Bytes that left between the two questions are held no more.
+            (true, Some(own)) if own.notsent_bytes != Some(0) => {
+                self.hold(request, step, held.unwrap_or(0), &own, wrote)
+            }
             _ => self.look(Before::OwnStep),
         }
     }

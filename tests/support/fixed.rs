@@ -106,6 +106,8 @@ fn request() -> Request {
         bare_acks: Sides::default(),
         delayed_acks: None,
         run_queue_us: None,
+        listed: None,
+        longest_step_us: None,
     }
 }
 
