@@ -12,6 +12,10 @@
 //! # Ok::<(), lab::LabError>(())
 //! ```
 
+mod settings;
+
+pub use settings::{Changed, Origin, Settings};
+
 use crate::exchange::{Side, Sides};
 use crate::kernel::Kernel;
 use crate::observation::Environment;
@@ -112,6 +116,8 @@ pub struct Conditions {
     pub mtu: Option<u32>,
     /// Sysctls to set in the lab, after [`PINS`].
     pub sysctls: Vec<(String, String)>,
+    /// What the run sets in each of its labs before [`PINS`]: the host's settings and the user's.
+    pub settings: Settings,
     /// `quickack 1` on the local route.
     pub quickack_route: bool,
     /// `rto_min` on the local route, milliseconds.
@@ -223,7 +229,9 @@ impl Lab {
         };
         let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
         // reno is always built in and always allowed; where even that is refused the default has to do.
-        let _ = options::set_congestion_control(&socket, "reno");
+        if !self.conditions.settings.overrides("net.ipv4.tcp_congestion_control") {
+            let _ = options::set_congestion_control(&socket, "reno");
+        }
         Ok(socket)
     }
 
@@ -330,10 +338,10 @@ fn open_private(conditions: &Conditions) -> Result<BTreeMap<String, String>, Lab
     }
     device::set_up(index).map_err(|source| LabError::Step { doing: "bring the loopback up", source })?;
 
-    let mut pinned = BTreeMap::new();
+    let mut pinned = conditions.settings.apply()?;
     for (name, value) in PINS {
-        // A kernel without the setting has nothing to pin.
-        if counters::sysctl(name).is_ok() {
+        // A kernel without the setting has nothing to pin, and what the user asked for is what is measured.
+        if !conditions.settings.overrides(name) && counters::sysctl(name).is_ok() {
             counters::set_sysctl(name, value).map_err(|source| setting(name, value, source))?;
             pinned.insert(name.to_owned(), value.to_owned());
         }
@@ -364,7 +372,8 @@ fn open_private(conditions: &Conditions) -> Result<BTreeMap<String, String>, Lab
 }
 
 fn refuse_settings(conditions: &Conditions) -> Result<BTreeMap<String, String>, LabError> {
-    if !conditions.sysctls.is_empty() {
+    if !conditions.sysctls.is_empty() || conditions.settings.changed().iter().any(|one| one.origin == Origin::Override)
+    {
         return Err(LabError::Shared("a sysctl of the lab's own"));
     }
     if conditions.mtu.is_some() {
