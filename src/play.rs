@@ -18,12 +18,13 @@ mod threads;
 mod watch;
 
 use crate::exchange::{Exchange, Setting, Side, Sides, Step};
-use crate::lab::Lab;
+use crate::lab::{Lab, LabError};
 use crate::observation::{Observation, Order, SCHEMA, Socket, SocketSeen};
 use crate::sys::clock;
 use crate::sys::counters::Counters;
 use boundary::{Boundary, request};
 use connection::Connection;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
@@ -86,6 +87,9 @@ pub enum PlayError {
     /// A relay runs in the player's own thread.
     #[error("a relay plays in order `ordered` only, not in `{0}`")]
     NoRelay(Order),
+    /// The lab is not what it should be.
+    #[error(transparent)]
+    Lab(#[from] LabError),
     /// Any other refusal of the kernel.
     #[error("cannot {doing}: {source}")]
     Call {
@@ -166,7 +170,7 @@ impl Play {
     ///
     /// Where the sides deadlock, a wait outlasts the deadline, or the kernel refuses a call or an option.
     pub fn run(&self, lab: &Lab) -> Result<Observation, PlayError> {
-        let counters = lab.owns_counters().then(Counters::read).transpose().map_err(call("read the counters"))?;
+        let counters = lab.counters().map_err(call("read the counters"))?;
         let cpu = clock::thread_cpu_time().ok();
         let listener = connection::Listener::open(lab, &self.exchange, self.order)?;
         let mut seen = Seen::default();
@@ -203,9 +207,10 @@ impl Play {
         }
         seen.fill(&mut requests);
         let counters = match counters {
-            Some(before) => Some(changes(&before)?),
+            Some(before) => changes(lab, &before)?,
             None => None,
         };
+        let _passage = lab.passage()?;
         Ok(Observation {
             schema: SCHEMA,
             exchange: self.exchange.clone(),
@@ -224,13 +229,13 @@ impl Play {
 }
 
 /// Every counter's change, those that stood still included: a counter that is missing is not one at 0.
-fn changes(before: &Counters) -> Result<std::collections::BTreeMap<String, i64>, PlayError> {
-    let after = Counters::read().map_err(call("read the counters"))?;
+fn changes(lab: &Lab, before: &Counters) -> Result<Option<BTreeMap<String, i64>>, PlayError> {
+    let Some(after) = lab.counters().map_err(call("read the counters"))? else { return Ok(None) };
     let mut changes = after.since(before);
     for (name, _) in after.iter().filter(|(name, _)| name.starts_with("Tcp")) {
         changes.entry(name.to_owned()).or_insert(0);
     }
-    Ok(changes)
+    Ok(Some(changes))
 }
 
 fn add(

@@ -5,7 +5,7 @@ use crate::exchange::{Side, Sides};
 use crate::lab::Lab;
 use crate::observation::{Receiver, Request, SocketState};
 use crate::sys::tcp_info::TcpInfo;
-use crate::sys::{clock, counters, options, options::SocketOption};
+use crate::sys::{clock, options, options::SocketOption};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(super) struct Lap {
 impl Boundary {
     pub(super) fn look(lab: &Lab, client: impl AsFd, server: impl AsFd) -> Self {
         let ends = Sides { client: client.as_fd(), server: server.as_fd() };
-        let delayed_acks = lab.owns_counters().then(|| counters::read_named(&["TcpExtDelayedACKs"]).ok()?[0]).flatten();
+        let delayed_acks = lab.counters_named(None, &["TcpExtDelayedACKs"]).and_then(|values| values[0]);
         let states = Sides::from_fn(|side| state(ends[side]));
         Self {
             states,

@@ -41,6 +41,7 @@ pub(super) fn run(
     let mut latencies = Vec::new();
     for request in first..first + requests {
         player.request = request;
+        lab.begin(request + 1);
         latencies.push(player.request(client, server)?);
         boundaries.push(Boundary::look(lab, &client.socket, &server.socket));
     }

@@ -52,7 +52,8 @@ pub(super) fn run(
         let server = server.map_err(call("start a thread"))?;
         let mut boundaries = vec![Boundary::look(lab, &sockets.client, &sockets.server)];
         let mut latencies = Vec::with_capacity(requests as usize);
-        let played = (0..requests).try_for_each(|request| {
+        let played: Result<(), PlayError> = (0..requests).try_for_each(|request| {
+            lab.begin(first + request + 1);
             latencies.push(playing_client.request(client, request)?);
             boundaries.push(Boundary::look(lab, &sockets.client, &sockets.server));
             Ok(())
@@ -92,14 +93,22 @@ impl Player<'_> {
                 started = Instant::now();
             }
             if let (Some(turns), Step::Read(_)) = (self.turns, &step) {
+                let handed = Instant::now();
                 turns.until_written(side, request)?;
+                if handed.elapsed() > LONG {
+                    self.watch.waits();
+                }
                 self.watch.look(Before::Other);
             }
             let called = Instant::now();
             let attempt = side.attempt()?;
             if matches!(step, Step::Read(_)) {
                 // Looking closely costs nothing after a wait, and would cost a percent of a fast round trip.
-                self.watch.thorough = called.elapsed() > LONG || self.turns.is_some();
+                let long = called.elapsed() > LONG;
+                self.watch.thorough = long || self.turns.is_some();
+                if long {
+                    self.watch.waits();
+                }
             }
             match attempt {
                 Attempt::Blocked(Need::Until(end)) => thread::sleep(end.saturating_duration_since(Instant::now())),

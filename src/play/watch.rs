@@ -6,12 +6,9 @@ use crate::exchange::Step;
 use crate::lab::Lab;
 use crate::observation::{Hold, Release, Request, Rule, Socket as Name, Write};
 use crate::sys::options::{self, SocketOption};
-use crate::sys::{counters, tcp_info::TcpInfo};
+use crate::sys::tcp_info::TcpInfo;
 use socket2::Socket;
 use std::time::Instant;
-
-/// Counters that tell the mechanisms apart which may end a hold.
-const COUNTERS: [&str; 2] = ["TcpExtDelayedACKs", "TcpExtTCPLossProbes"];
 
 /// The writes and holds of a play, each with the request that it belongs to, the first being 0.
 #[derive(Debug, Default)]
@@ -72,6 +69,7 @@ struct Open {
     rule: Rule,
     started: Instant,
     waited: bool,
+    /// The peer's delayed ACKs and the own probes.
     counters: Option<[Option<u64>; 2]>,
     own: TcpInfo,
     peer: TcpInfo,
@@ -208,8 +206,15 @@ impl<'a> Watch<'a> {
     }
 
     fn counters(&self) -> Option<[Option<u64>; 2]> {
-        let read = || counters::read_named(&COUNTERS).ok()?.try_into().ok();
-        if self.lab.owns_counters() { read() } else { None }
+        const DELAYED: &str = "TcpExtDelayedACKs";
+        const PROBES: &str = "TcpExtTCPLossProbes";
+        if !self.lab.is_wire() {
+            return self.lab.counters_named(None, &[DELAYED, PROBES])?.try_into().ok();
+        }
+        // Each side has counters of its own: the delayed ACK is the peer's, the probe the socket's.
+        let own = self.name.side();
+        let read = |side, name| self.lab.counters_named(Some(side), &[name])?.first().copied();
+        Some([read(own.peer(), DELAYED)?, read(own, PROBES)?])
     }
 
     fn close(&mut self, open: Open, released_by: Release) {
