@@ -279,13 +279,12 @@ assertions! {
         let causes = &this.verdict.causes;
         let fits = causes.iter().any(|cause| (cause.socket, cause.rule, cause.released_by) == (side.into(), rule, released_by));
         if fits {
-            let cause = causes.iter().find(|cause| cause.socket == side.into()).map(ToString::to_string);
-            return Ok(this.fact(cause.unwrap_or_default(), None));
+            return Ok(this.fact(format!("{} until {}", rule.words(), released_by.words()), None));
         }
         let saw = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let saw = if saw.is_empty() { "nothing held".to_owned() } else { saw };
         let because = "the socket's options and what moved between the hold's begin and end: bare ACKs, counters";
-        Err(this.failure(Kind::Cause, format!("the {side} holds under {rule:?}, released by {released_by:?}"), because, saw))
+        Err(this.failure(Kind::Cause, format!("the {side} holds: {} until {}", rule.words(), released_by.words()), because, saw))
     }
 
     /// One of the namespace's counters moves by exactly so much over the play.

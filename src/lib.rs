@@ -1,5 +1,6 @@
 //! What a Linux kernel really does with small TCP writes.
 
+pub mod claims;
 pub mod exchange;
 pub mod expect;
 pub mod kernel;

@@ -1,40 +1,26 @@
 //! The command line.
-use smallwrites::{lab::*, observation::*, play::*, verdict::*};
+use smallwrites::{claims::*, lab};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    enter()?;
-    let args: Vec<String> = std::env::args().collect();
-    let n: u32 = args.get(2).map_or(8, |n| n.parse().unwrap());
-    let order = match args.get(3).map(String::as_str) {
-        Some("turns") => Order::Turns,
-        Some("free") => Order::Free,
-        _ => Order::Ordered,
-    };
-    let mut c = Conditions::default();
-    if args.iter().any(|a| a == "q") {
-        c = c.quickack_route();
-    }
-    if args.iter().any(|a| a == "shared") {
-        c = Conditions::shared();
-    }
-    if args.iter().any(|a| a == "t3") {
-        c = c.sysctl("net.ipv4.tcp_pingpong_thresh", "3");
-    }
-    let seen = c.run(|lab| Play::new(args[1].parse().unwrap()).requests(n).order(order).run(lab))??;
-    let v = Verdict::of(&seen);
-    println!("{v}  stalled {:?} explained {:?}", v.stalled, v.explained);
-    for c in &v.causes {
-        println!("  {c}\n  -> {}", c.remedy());
-    }
-    println!(
-        "{:?} segs {:?} {:?} delacks {:?}",
-        seen.latencies_us(),
-        seen.sockets.client.data_segments,
-        seen.sockets.server.data_segments,
-        seen.counter("TcpExtDelayedACKs")
-    );
-    if args.iter().any(|a| a == "v") {
-        println!("{:#?}", seen.requests.iter().take(2).collect::<Vec<_>>());
-        println!("{:?}", seen.environment);
+    let _ = lab::enter();
+    let setting = Setting::probe()?;
+    let claims: Vec<_> =
+        catalogue().into_iter().filter(|c| std::env::args().nth(1).is_none_or(|f| c.id.contains(&f))).collect();
+    for o in run(&claims, &setting, |_| {}) {
+        println!("{} {} {:?}", o.claim.id, o.finding.word(), o.took);
+        match &o.finding {
+            Finding::Passed(e) => println!("    {}\n    {}", e.canonical, e.measured),
+            Finding::Failed(f) => println!("{f}"),
+            Finding::Ignored(m) => println!("{m:?}"),
+        }
+        let c = control(o.claim, &setting);
+        println!(
+            "  control {} : {}",
+            c.finding.word(),
+            match &c.finding {
+                Finding::Failed(f) => f.saw.clone(),
+                _ => "!!!!!!!!".into(),
+            }
+        );
     }
     Ok(())
 }

@@ -220,6 +220,20 @@ pub enum Rule {
     Other,
 }
 
+impl Rule {
+    /// The rule in a word or two.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Nagle => "Nagle",
+            Self::Cork => "TCP_CORK",
+            Self::More => "MSG_MORE",
+            Self::CongestionWindow => "congestion window full",
+            Self::Other => "no rule for small writes",
+        }
+    }
+}
+
 /// What let held bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -238,6 +252,22 @@ pub enum Release {
     OwnStep,
     /// Still held when the exchange ended.
     Never,
+}
+
+impl Release {
+    /// What let them go, in words that follow "until" and "released by".
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::DelayedAck => "the peer's delayed ACK",
+            Self::Ack => "an ACK sent at once",
+            Self::Reply => "the peer's reply",
+            Self::PersistTimer => "the persist timer",
+            Self::LossProbe => "a tail loss probe",
+            Self::OwnStep => "a later step of its own side",
+            Self::Never => "nothing",
+        }
+    }
 }
 
 /// A socket before the first request and after the last.

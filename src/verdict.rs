@@ -141,24 +141,15 @@ impl Cause {
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { socket, bytes, .. } = self;
-        let rule = match self.rule {
+        let Self { socket, bytes, rule, released_by } = self;
+        let rule = match rule {
             Rule::Nagle => "Nagle: an earlier small segment was unacknowledged",
             Rule::Cork => "TCP_CORK was set",
             Rule::More => "the write carried MSG_MORE",
-            Rule::CongestionWindow => "the congestion window was full",
-            Rule::Other => "no rule for small writes",
+            Rule::CongestionWindow | Rule::Other => rule.words(),
         };
-        let release = match self.released_by {
-            Release::DelayedAck => "the peer's delayed ACK",
-            Release::Ack => "an ACK that came at once",
-            Release::Reply => "the peer's reply, which carried the ACK",
-            Release::PersistTimer => "the persist timer",
-            Release::LossProbe => "a tail loss probe",
-            Release::OwnStep => "a later step of the same side",
-            Release::Never => "nothing",
-        };
-        write!(f, "the {socket}'s socket held {bytes} bytes ({rule}), released by {release}")
+        let plural = if *bytes == 1 { "" } else { "s" };
+        write!(f, "the {socket} held {bytes} byte{plural} ({rule}) until {}", released_by.words())
     }
 }
 

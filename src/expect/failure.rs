@@ -147,14 +147,14 @@ fn describe(seen: &Observation, request: &Request) -> String {
     )];
     for hold in &request.holds {
         lines.push(format!(
-            "{} held {} bytes for {} ({:?}, {} of {} segments in flight), released by {:?}",
+            "{} held {} bytes for {} ({}, {} of {} segments in flight), released by {}",
             hold.socket,
             hold.bytes,
             milliseconds(hold.lasted_us),
-            hold.rule,
+            hold.rule.words(),
             number(hold.unacked),
             number(hold.cwnd),
-            hold.released_by,
+            hold.released_by.words(),
         ));
     }
     if request.holds.is_empty() {

@@ -36,7 +36,7 @@ pub(super) fn run(
 ) -> Result<Run, PlayError> {
     let Connection { client, server, relay, .. } = connection;
     let sockets = Sockets::clone_of(client, server, relay.as_ref())?;
-    let mut player = Player { lab, relay: relay.as_ref(), watches: sockets.watches(lab), deadline, request: first };
+    let mut player = Player { relay: relay.as_ref(), watches: sockets.watches(lab), deadline, request: first };
     let mut boundaries = vec![Boundary::look(lab, &client.socket, &server.socket)];
     let mut latencies = Vec::new();
     for request in first..first + requests {
@@ -73,7 +73,6 @@ impl Sockets {
 }
 
 struct Player<'a> {
-    lab: &'a Lab,
     relay: Option<&'a Between>,
     /// The client's, the server's, and the relay's two.
     watches: Vec<Watch<'a>>,

@@ -53,10 +53,7 @@ pub struct Settings {
 impl Default for Settings {
     /// Both directions and 4 MiB, some thousand small frames.
     fn default() -> Settings {
-        Settings {
-            ignore_outgoing: false,
-            receive_buffer: 4 << 20,
-        }
+        Settings { ignore_outgoing: false, receive_buffer: 4 << 20 }
     }
 }
 
@@ -124,11 +121,7 @@ impl Capture {
             return Err(doing(pending));
         }
         let buffer = vec![0; LARGEST_FRAME].into_boxed_slice();
-        Ok(Capture {
-            socket,
-            buffer,
-            dropped: 0,
-        })
+        Ok(Capture { socket, buffer, dropped: 0 })
     }
 
     /// The size of the receive buffer that was granted, bytes, in the kernel's
@@ -178,10 +171,7 @@ impl Capture {
     ///
     /// The kernel's own.
     pub fn dropped(&mut self) -> io::Result<u64> {
-        let mut statistics = libc::tpacket_stats {
-            tp_packets: 0,
-            tp_drops: 0,
-        };
+        let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
         // SAFETY: the socket is open; the kernel writes at most `length` bytes,
         // which is the size of `statistics`.
@@ -254,12 +244,7 @@ fn keep_stamping() -> io::Result<()> {
 /// missing stamp: it reports the time of the reading in its place.
 fn stamp(socket: &Socket) -> io::Result<()> {
     let wanted = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
-    set(
-        socket,
-        libc::SOL_SOCKET,
-        libc::SO_TIMESTAMPING,
-        wanted as c_int,
-    )
+    set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, wanted as c_int)
 }
 
 fn set(socket: &Socket, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
@@ -281,20 +266,12 @@ fn bind(socket: &Socket, index: u32) -> io::Result<()> {
     let mut address = link_address();
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    address.sll_ifindex = c_int::try_from(index).map_err(|_| {
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("device index {index} is too large"),
-        )
-    })?;
+    address.sll_ifindex = c_int::try_from(index)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, format!("device index {index} is too large")))?;
     // SAFETY: the socket is open; the kernel reads as many bytes as said from a
     // pointer to an address of that size.
     check(unsafe {
-        libc::bind(
-            socket.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
-        )
+        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t)
     })?;
     Ok(())
 }
@@ -311,10 +288,7 @@ struct Control([u8; 256]);
 fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<RawFrame> {
     let mut from = link_address();
     let mut control = Control([0; 256]);
-    let mut piece = libc::iovec {
-        iov_base: buffer.as_mut_ptr().cast(),
-        iov_len: buffer.len(),
-    };
+    let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // SAFETY: msghdr is integers and pointers only, for which zero is valid.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
     message.msg_name = (&raw mut from).cast();
@@ -325,8 +299,7 @@ fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<RawFrame> {
     message.msg_controllen = control.0.len() as _;
     // SAFETY: the socket is open; each pointer in `message` goes to a live
     // value of the length beside it, and none is touched meanwhile.
-    let received =
-        unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+    let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
     let length = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
 
     // SAFETY: the kernel has filled the control buffer of `message`.
@@ -357,36 +330,27 @@ fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<RawFrame> {
 /// # Safety
 ///
 /// `message` must be as `recvmsg` left it, its control buffer alive.
-unsafe fn read_control(
-    message: &libc::msghdr,
-) -> (Option<libc::timespec>, Option<libc::tpacket_auxdata>) {
+unsafe fn read_control(message: &libc::msghdr) -> (Option<libc::timespec>, Option<libc::tpacket_auxdata>) {
     let (mut stamp, mut auxiliary) = (None, None);
     // SAFETY: by the contract the control buffer is alive and holds what the
     // kernel wrote, which is what the CMSG functions walk over.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !header.is_null() {
         // SAFETY: not null, so it points to a whole header in that buffer.
-        let cmsghdr {
-            cmsg_level: level,
-            cmsg_type: kind,
-            cmsg_len: length,
-            ..
-        } = unsafe { ptr::read_unaligned(header) };
+        let cmsghdr { cmsg_level: level, cmsg_type: kind, cmsg_len: length, .. } =
+            unsafe { ptr::read_unaligned(header) };
         // SAFETY: as above.
         let data: *const c_void = unsafe { libc::CMSG_DATA(header) }.cast();
         // The length's type differs between C libraries.
         let length = u64::try_from(length).unwrap_or(0);
         // SAFETY: CMSG_LEN only computes.
         let holds = |size: usize| length >= u64::from(unsafe { libc::CMSG_LEN(size as u32) });
-        if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING)
-            && holds(size_of::<libc::timespec>())
-        {
+        if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) && holds(size_of::<libc::timespec>()) {
             // The first of three, the one taken by software.
             // SAFETY: the message holds as many bytes as a timespec has, and
             // any are a valid one.
             stamp = Some(unsafe { ptr::read_unaligned(data.cast()) });
-        } else if (level, kind) == (libc::SOL_PACKET, libc::PACKET_AUXDATA)
-            && holds(size_of::<libc::tpacket_auxdata>())
+        } else if (level, kind) == (libc::SOL_PACKET, libc::PACKET_AUXDATA) && holds(size_of::<libc::tpacket_auxdata>())
         {
             // SAFETY: as above, for integers only.
             auxiliary = Some(unsafe { ptr::read_unaligned(data.cast()) });
@@ -417,14 +381,10 @@ mod tests {
     /// so that they have passed the device.
     fn datagrams(payloads: &[&[u8]]) {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
-        receiver
-            .set_read_timeout(Some(Duration::from_secs(5)))
-            .unwrap();
+        receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         for payload in payloads {
-            sender
-                .send_to(payload, receiver.local_addr().unwrap())
-                .unwrap();
+            sender.send_to(payload, receiver.local_addr().unwrap()).unwrap();
             receiver.recv(&mut [0; 2048]).unwrap();
         }
     }
@@ -434,18 +394,11 @@ mod tests {
         in_private_namespace(|| {
             let lo = lo_up();
             let mut both = Capture::open(lo, Settings::default()).unwrap();
-            let settings = Settings {
-                ignore_outgoing: true,
-                ..Settings::default()
-            };
+            let settings = Settings { ignore_outgoing: true, ..Settings::default() };
             let mut incoming = Capture::open(lo, settings).unwrap();
-            let before = SystemTime::now()
-                .duration_since(SystemTime::UNIX_EPOCH)
-                .unwrap();
+            let before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
             datagrams(&[b"first", b"second one"]);
-            let after = SystemTime::now()
-                .duration_since(SystemTime::UNIX_EPOCH)
-                .unwrap();
+            let after = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
 
             let frames = both.drain().unwrap();
             let directions: Vec<bool> = frames.iter().map(|frame| frame.outgoing).collect();
@@ -462,10 +415,7 @@ mod tests {
             }
             assert!(frames[0].stamp < frames[1].stamp);
             assert_eq!(incoming.next_frame().unwrap(), None);
-            assert_eq!(
-                (both.dropped().unwrap(), incoming.dropped().unwrap()),
-                (0, 0)
-            );
+            assert_eq!((both.dropped().unwrap(), incoming.dropped().unwrap()), (0, 0));
         });
     }
 
@@ -473,20 +423,13 @@ mod tests {
     fn a_full_buffer_is_counted_and_the_count_stays() {
         in_private_namespace(|| {
             let lo = lo_up();
-            let settings = Settings {
-                ignore_outgoing: true,
-                receive_buffer: 1,
-            };
+            let settings = Settings { ignore_outgoing: true, receive_buffer: 1 };
             let mut capture = Capture::open(lo, settings).unwrap();
             let payload = [0_u8; 1000];
             datagrams(&[&payload[..]; 50]);
             let dropped = capture.dropped().unwrap();
             assert!(dropped > 0);
-            assert_eq!(
-                capture.dropped().unwrap(),
-                dropped,
-                "reading clears it in the kernel"
-            );
+            assert_eq!(capture.dropped().unwrap(), dropped, "reading clears it in the kernel");
             assert_eq!(capture.drain().unwrap().len() as u64 + dropped, 50);
         });
     }
@@ -510,10 +453,7 @@ mod tests {
             let mut capture = Capture::open(lo, Settings::default()).unwrap();
             datagrams(&[b"x"]);
             let frames = capture.drain().unwrap();
-            assert!(
-                frames.iter().all(|frame| !frame.checksum_ready),
-                "{frames:?}"
-            );
+            assert!(frames.iter().all(|frame| !frame.checksum_ready), "{frames:?}");
         });
     }
 
@@ -525,12 +465,7 @@ mod tests {
             assert!(capture.receive_buffer().unwrap() > 100_000);
             let start = Instant::now();
             datagrams(&[&b"x"[..]; 100]);
-            assert_eq!(
-                capture.drain().unwrap().len(),
-                200,
-                "after {:?}",
-                start.elapsed()
-            );
+            assert_eq!(capture.drain().unwrap().len(), 200, "after {:?}", start.elapsed());
             assert_eq!(capture.dropped().unwrap(), 0);
         });
     }

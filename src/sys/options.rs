@@ -299,9 +299,7 @@ mod tests {
     #[test]
     fn the_delayed_ack_bound_has_a_least_value() {
         let (client, _server) = pair();
-        let refused = set(&client, SocketOption::DelackMaxUs, 1)
-            .unwrap_err()
-            .raw_os_error();
+        let refused = set(&client, SocketOption::DelackMaxUs, 1).unwrap_err().raw_os_error();
         if refused == Some(libc::ENOPROTOOPT) {
             eprintln!("not tested: this kernel has no TCP_DELACK_MAX_US");
             return;

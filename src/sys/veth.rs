@@ -70,23 +70,14 @@ pub struct End<'a> {
 /// ```
 pub fn create_pair(near: End<'_>, far: End<'_>, far_side: impl AsFd) -> io::Result<u32> {
     let mut peer = end(far);
-    peer.attributes
-        .push(LinkAttribute::NetNsFd(far_side.as_fd().as_raw_fd()));
+    peer.attributes.push(LinkAttribute::NetNsFd(far_side.as_fd().as_raw_fd()));
     let mut link = end(near);
     link.attributes.push(LinkAttribute::LinkInfo(vec![
         LinkInfo::Kind(InfoKind::Veth),
         LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),
     ]));
-    request(
-        RouteNetlinkMessage::NewLink(link),
-        NLM_F_CREATE | NLM_F_EXCL,
-    )
-    .map_err(|error| {
-        context(
-            error,
-            format!("create the veth pair {:?} and {:?}", near.name, far.name),
-        )
-    })?;
+    request(RouteNetlinkMessage::NewLink(link), NLM_F_CREATE | NLM_F_EXCL)
+        .map_err(|error| context(error, format!("create the veth pair {:?} and {:?}", near.name, far.name)))?;
     index_of(near.name)
 }
 
@@ -102,18 +93,10 @@ pub fn create_pair(near: End<'_>, far: End<'_>, far_side: impl AsFd) -> io::Resu
 pub fn disable_tx_checksum(name: &str) -> io::Result<()> {
     const ETHTOOL_GTXCSUM: u32 = 0x16;
     const ETHTOOL_STXCSUM: u32 = 0x17;
-    let doing = |error| {
-        context(
-            error,
-            format!("turn off transmit checksum offload on {name:?}"),
-        )
-    };
+    let doing = |error| context(error, format!("turn off transmit checksum offload on {name:?}"));
     ethtool(name, ETHTOOL_STXCSUM, 0).map_err(doing)?;
     if ethtool(name, ETHTOOL_GTXCSUM, 0).map_err(doing)? != 0 {
-        return Err(doing(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "the device keeps it on",
-        )));
+        return Err(doing(io::Error::new(io::ErrorKind::Unsupported, "the device keeps it on")));
     }
     Ok(())
 }
@@ -134,15 +117,10 @@ pub fn add_permanent_neighbour(index: u32, address: IpAddr, mac: [u8; 6]) -> io:
         IpAddr::V4(address) => NeighbourAddress::Inet(address),
         IpAddr::V6(address) => NeighbourAddress::Inet6(address),
     };
-    neighbour.attributes = vec![
-        NeighbourAttribute::Destination(destination),
-        NeighbourAttribute::LinkLayerAddress(mac.to_vec()),
-    ];
-    request(
-        RouteNetlinkMessage::NewNeighbour(neighbour),
-        NLM_F_CREATE | NLM_F_REPLACE,
-    )
-    .map_err(|error| context(error, format!("add neighbour {address} to device {index}")))
+    neighbour.attributes =
+        vec![NeighbourAttribute::Destination(destination), NeighbourAttribute::LinkLayerAddress(mac.to_vec())];
+    request(RouteNetlinkMessage::NewNeighbour(neighbour), NLM_F_CREATE | NLM_F_REPLACE)
+        .map_err(|error| context(error, format!("add neighbour {address} to device {index}")))
 }
 
 /// A token bucket (tc-tbf(8)) for [`shape`].
@@ -172,13 +150,9 @@ pub fn shape(index: u32, bucket: TokenBucket) -> io::Result<()> {
     const TCA_TBF_BURST: u16 = 6;
     let doing = |error| context(error, format!("put a token bucket on device {index}"));
     if bucket.rate == 0 {
-        return Err(doing(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "a rate of 0 sends nothing",
-        )));
+        return Err(doing(io::Error::new(io::ErrorKind::InvalidInput, "a rate of 0 sends nothing")));
     }
-    let index = i32::try_from(index)
-        .map_err(|_| doing(malformed(format!("device index {index} is too large"))))?;
+    let index = i32::try_from(index).map_err(|_| doing(malformed(format!("device index {index} is too large"))))?;
     let mut message = TcMessage::default();
     message.header.index = index;
     message.header.parent = TcHandle::ROOT;
@@ -187,17 +161,10 @@ pub fn shape(index: u32, bucket: TokenBucket) -> io::Result<()> {
         TcAttribute::Options(vec![
             TcOption::Other(DefaultNla::new(TCA_TBF_PARMS, bucket.parameters())),
             // In bytes; the one inside the parameters is in scheduler ticks.
-            TcOption::Other(DefaultNla::new(
-                TCA_TBF_BURST,
-                bucket.burst.to_ne_bytes().into(),
-            )),
+            TcOption::Other(DefaultNla::new(TCA_TBF_BURST, bucket.burst.to_ne_bytes().into())),
         ]),
     ];
-    request(
-        RouteNetlinkMessage::NewQueueDiscipline(message),
-        NLM_F_CREATE | NLM_F_REPLACE,
-    )
-    .map_err(doing)
+    request(RouteNetlinkMessage::NewQueueDiscipline(message), NLM_F_CREATE | NLM_F_REPLACE).map_err(doing)
 }
 
 impl TokenBucket {
@@ -222,10 +189,7 @@ impl TokenBucket {
 
 fn end(end: End<'_>) -> LinkMessage {
     let mut link = LinkMessage::default();
-    link.attributes = vec![
-        LinkAttribute::IfName(end.name.to_owned()),
-        LinkAttribute::Address(end.mac.into()),
-    ];
+    link.attributes = vec![LinkAttribute::IfName(end.name.to_owned()), LinkAttribute::Address(end.mac.into())];
     link
 }
 
@@ -239,31 +203,20 @@ fn ethtool(name: &str, command: u32, value: u32) -> io::Result<u32> {
     let mut value = EthtoolValue { command, value };
     let mut characters = [0; libc::IFNAMSIZ];
     if name.len() >= characters.len() || name.bytes().any(|byte| byte == 0) {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "not a device name",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a device name"));
     }
     for (into, byte) in characters.iter_mut().zip(name.bytes()) {
         *into = byte as libc::c_char;
     }
     let mut request = libc::ifreq {
         ifr_name: characters,
-        ifr_ifru: libc::__c_anonymous_ifr_ifru {
-            ifru_data: (&raw mut value).cast(),
-        },
+        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: (&raw mut value).cast() },
     };
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
     // SAFETY: the socket is open; the kernel reads the request and reads and
     // writes the value it points to, which both outlive the call and have the
     // layout these two commands take.
-    check(unsafe {
-        libc::ioctl(
-            socket.as_raw_fd(),
-            libc::SIOCETHTOOL as libc::Ioctl,
-            &raw mut request,
-        )
-    })?;
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as libc::Ioctl, &raw mut request) })?;
     Ok(value.value)
 }
 
@@ -285,14 +238,8 @@ mod tests {
         namespace,
     };
 
-    const NEAR: End<'_> = End {
-        name: "cable",
-        mac: [2, 0, 0, 0, 0, 1],
-    };
-    const FAR: End<'_> = End {
-        name: "cable",
-        mac: [2, 0, 0, 0, 0, 2],
-    };
+    const NEAR: End<'_> = End { name: "cable", mac: [2, 0, 0, 0, 0, 1] };
+    const FAR: End<'_> = End { name: "cable", mac: [2, 0, 0, 0, 0, 2] };
     const NEAR_IP: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
     const FAR_IP: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 
@@ -350,15 +297,8 @@ mod tests {
             let frames = capture.drain().unwrap();
             assert!(frames.len() >= 4, "SYN, SYN-ACK, ACK and data: {frames:?}");
             for frame in frames {
-                let (to, from) = if frame.outgoing {
-                    (FAR.mac, NEAR.mac)
-                } else {
-                    (NEAR.mac, FAR.mac)
-                };
-                assert_eq!(
-                    (&frame.bytes[..6], &frame.bytes[6..12]),
-                    (&to[..], &from[..])
-                );
+                let (to, from) = if frame.outgoing { (FAR.mac, NEAR.mac) } else { (NEAR.mac, FAR.mac) };
+                assert_eq!((&frame.bytes[..6], &frame.bytes[6..12]), (&to[..], &from[..]));
                 assert_eq!(&frame.bytes[12..14], &[8, 0], "IPv4 and no ARP: {frame:?}");
             }
         });
@@ -393,25 +333,15 @@ mod tests {
         on_a_cable(|index, far_side| {
             // 10 frames of 1042 bytes, one of which the bucket holds, at
             // 104200 bytes a second: 9 waits of 10 ms.
-            let bucket = TokenBucket {
-                rate: 104_200,
-                burst: 1514,
-                limit: 1 << 20,
-            };
+            let bucket = TokenBucket { rate: 104_200, burst: 1514, limit: 1 << 20 };
             shape(index, bucket).unwrap();
             let receiver = over_there(&far_side, || UdpSocket::bind((FAR_IP, 0)).unwrap());
-            receiver
-                .set_read_timeout(Some(Duration::from_secs(5)))
-                .unwrap();
+            receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
             let far_index = over_there(&far_side, || index_of(FAR.name).unwrap());
-            let mut capture = over_there(&far_side, || {
-                Capture::open(far_index, Settings::default()).unwrap()
-            });
+            let mut capture = over_there(&far_side, || Capture::open(far_index, Settings::default()).unwrap());
             let sender = UdpSocket::bind((NEAR_IP, 0)).unwrap();
             for _ in 0..10 {
-                sender
-                    .send_to(&[0; 1000], receiver.local_addr().unwrap())
-                    .unwrap();
+                sender.send_to(&[0; 1000], receiver.local_addr().unwrap()).unwrap();
             }
             for _ in 0..10 {
                 receiver.recv(&mut [0; 1500]).unwrap();
@@ -425,11 +355,7 @@ mod tests {
 
     #[test]
     fn a_rate_of_nothing_is_refused_before_the_kernel_is_asked() {
-        let bucket = TokenBucket {
-            rate: 0,
-            burst: 1514,
-            limit: 1 << 20,
-        };
+        let bucket = TokenBucket { rate: 0, burst: 1514, limit: 1 << 20 };
         let error = shape(1, bucket).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     }

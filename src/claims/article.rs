@@ -1,0 +1,7 @@
+//! The article's claims.
+
+use super::Claim;
+
+pub(super) fn claims() -> Vec<&'static Claim> {
+    Vec::new()
+}

@@ -1,0 +1,168 @@
+//! Runs claims side by side and tells what came of each.
+
+use super::need::Place;
+use super::{Claim, Evidence, Missing, Sample, Stage, Twist};
+use crate::expect::Failure;
+use crate::kernel::Kernel;
+use crate::lab::{self, Conditions};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Stack of a claim's thread, bytes; labs have their own.
+const STACK: usize = 512 << 10;
+
+/// Where claims are checked.
+#[derive(Debug)]
+pub struct Setting {
+    /// Facts of the running kernel.
+    pub kernel: Kernel,
+    /// The conditions that every scene starts from.
+    pub base: Conditions,
+    place: Place,
+}
+
+/// What came of one claim.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The claim.
+    pub claim: &'static Claim,
+    /// What was found.
+    pub finding: Finding,
+    /// How long the check took.
+    pub took: Duration,
+    /// Every exchange that it played.
+    pub samples: Vec<Sample>,
+}
+
+/// Whether a claim's check passed.
+#[derive(Debug)]
+pub enum Finding {
+    /// The kernel does what the catalogue expects.
+    Passed(Evidence),
+    /// It does not.
+    Failed(Box<Failure>),
+    /// This place cannot show it.
+    Ignored(Missing),
+}
+
+/// Something that happened while claims ran.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// So many claims are about to be checked.
+    Started(usize),
+    /// One came to its end.
+    Ended(&'a Outcome),
+}
+
+impl Setting {
+    /// Probes the place and the kernel: a private lab where one can be had, the shared loopback elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// Where not even a TCP socket can be had.
+    pub fn probe() -> io::Result<Self> {
+        let private = lab::available();
+        let base = if private.is_ok() { Conditions::default() } else { Conditions::shared() };
+        Ok(Self { kernel: Kernel::probe()?, base, place: Place { private } })
+    }
+
+    /// The shared loopback, whether a private lab could be had or not.
+    ///
+    /// # Errors
+    ///
+    /// Where not even a TCP socket can be had.
+    pub fn shared() -> io::Result<Self> {
+        let private = Err(lab::LabError::Shared("this claim"));
+        Ok(Self { kernel: Kernel::probe()?, base: Conditions::shared(), place: Place { private } })
+    }
+
+    /// Why no private lab can be had, if none can.
+    #[must_use]
+    pub fn refused(&self) -> Option<String> {
+        self.place.private.as_ref().err().map(ToString::to_string)
+    }
+
+    /// What this place lacks for a claim.
+    #[must_use]
+    pub fn missing(&self, claim: &Claim) -> Option<Missing> {
+        claim.needs.iter().find_map(|need| need.missing(&self.place, &self.kernel))
+    }
+}
+
+impl Finding {
+    /// `passed`, `failed` or `ignored`.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Passed(_) => "passed",
+            Self::Failed(_) => "failed",
+            Self::Ignored(_) => "ignored",
+        }
+    }
+}
+
+/// Checks claims side by side: what they wait for is the kernel's timers, not a CPU. The outcomes come in the claims' order.
+pub fn run(claims: &[&'static Claim], setting: &Setting, on: impl Fn(Event<'_>) + Sync) -> Vec<Outcome> {
+    on(Event::Started(claims.len()));
+    let on = &on;
+    thread::scope(|scope| {
+        let threads: Vec<_> = claims
+            .iter()
+            .map(|claim| {
+                let work = move || {
+                    let outcome = check(claim, setting);
+                    on(Event::Ended(&outcome));
+                    outcome
+                };
+                let name = claim.id.chars().take(15).collect();
+                (claim, thread::Builder::new().name(name).stack_size(STACK).spawn_scoped(scope, work))
+            })
+            .collect();
+        let ended = threads.into_iter().map(|(claim, thread)| match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            // No thread to be had: there is time to check it here.
+            Err(_) => check(claim, setting),
+        });
+        ended.collect()
+    })
+}
+
+/// Checks one claim.
+#[must_use]
+pub fn check(claim: &'static Claim, setting: &Setting) -> Outcome {
+    judge(claim, setting, None)
+}
+
+/// Runs one claim's control: its check under the condition that breaks it, which must fail.
+#[must_use]
+pub fn control(claim: &'static Claim, setting: &Setting) -> Outcome {
+    judge(claim, setting, Some(claim.control.twist))
+}
+
+fn judge(claim: &'static Claim, setting: &Setting, twist: Option<Twist>) -> Outcome {
+    if let Some(missing) = setting.missing(claim) {
+        return Outcome { claim, finding: Finding::Ignored(missing), took: Duration::ZERO, samples: Vec::new() };
+    }
+    let started = Instant::now();
+    let stage = Stage::new(&setting.kernel, &setting.base, twist);
+    let judged = catch_unwind(AssertUnwindSafe(|| (claim.check)(&stage)));
+    let finding = match judged {
+        Ok(Ok(evidence)) => Finding::Passed(evidence),
+        Ok(Err(failure)) => Finding::Failed(Box::new(named(failure, claim))),
+        Err(panic) => Finding::Failed(Box::new(named(panicked(&*panic), claim))),
+    };
+    Outcome { claim, finding, took: started.elapsed(), samples: stage.into_samples() }
+}
+
+fn named(mut failure: Failure, claim: &Claim) -> Failure {
+    failure.claim = Some(format!("{}: {}", claim.id, claim.says));
+    failure
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    let text = text.unwrap_or("no message").to_owned();
+    Failure::plain(crate::expect::Kind::Play, "the check comes to an end", "a check returns what it found", text)
+}

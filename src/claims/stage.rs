@@ -1,0 +1,120 @@
+//! Where a claim's check plays its scenes, twisted or not.
+
+use super::{Evidence, Sample, Scene, Twist};
+use crate::expect::{Failure, Kind};
+use crate::kernel::Kernel;
+use crate::lab::{Conditions, Lab};
+use crate::observation::Observation;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+/// The place where one check runs.
+#[derive(Debug)]
+pub struct Stage<'a> {
+    kernel: &'a Kernel,
+    base: &'a Conditions,
+    twist: Option<Twist>,
+    samples: Mutex<Vec<Sample>>,
+}
+
+impl<'a> Stage<'a> {
+    pub(super) fn new(kernel: &'a Kernel, base: &'a Conditions, twist: Option<Twist>) -> Self {
+        Self { kernel, base, twist, samples: Mutex::new(Vec::new()) }
+    }
+
+    /// Facts of the running kernel.
+    #[must_use]
+    pub fn kernel(&self) -> &Kernel {
+        self.kernel
+    }
+
+    /// Whether this is the control, for a check that breaks its own condition.
+    #[must_use]
+    pub fn is_twisted(&self) -> bool {
+        matches!(self.twist, Some(Twist::Check))
+    }
+
+    /// Plays one scene in a lab of its own.
+    ///
+    /// # Errors
+    ///
+    /// Where the lab or the exchange fails.
+    pub fn play(&self, scene: impl Into<Scene>) -> Result<Observation, Failure> {
+        let scene = scene.into();
+        let twist = |exchange| match self.twist {
+            Some(Twist::Exchange(change)) => change(exchange),
+            _ => exchange,
+        };
+        let play = scene.play(twist).map_err(|error| broken("the exchange can be parsed", &error))?;
+        let seen = self.lab(|conditions| scene.conditions(conditions), |lab| play.run(lab))?;
+        let seen = seen.map_err(|error| broken("the exchange can be played to its end", &error))?;
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner).push(Sample::of(&seen));
+        Ok(seen)
+    }
+
+    /// Plays several scenes side by side, each in a lab of its own; the answers come in the scenes' order.
+    ///
+    /// # Errors
+    ///
+    /// The first failure.
+    pub fn play_all<const N: usize>(&self, scenes: [Scene; N]) -> Result<[Observation; N], Failure> {
+        let played: Vec<_> = thread::scope(|scope| {
+            let threads = scenes.map(|scene| scope.spawn(move || self.play(scene)));
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        });
+        let seen: Vec<Observation> = played.into_iter().collect::<Result<_, _>>()?;
+        seen.try_into().map_err(|_| Failure::plain(Kind::Play, "an answer for every scene", "each is played", "fewer"))
+    }
+
+    /// Works in a lab, for a question that is no exchange.
+    ///
+    /// # Errors
+    ///
+    /// Where the lab cannot be had.
+    pub fn lab<T: Send>(
+        &self,
+        change: impl FnOnce(Conditions) -> Conditions,
+        work: impl FnOnce(&Lab) -> T + Send,
+    ) -> Result<T, Failure> {
+        let conditions = change(self.base.clone());
+        let conditions = match self.twist {
+            Some(Twist::Conditions(twist)) => twist(conditions),
+            _ => conditions,
+        };
+        conditions.run(work).map_err(|error| broken("a lab can be opened", &error))
+    }
+
+    /// Replies in a row that put a receiver into pingpong mode: the kernel's setting, or measured where it has none.
+    ///
+    /// # Errors
+    ///
+    /// Where the measuring exchange fails.
+    pub fn pingpong_threshold(&self) -> Result<u32, Failure> {
+        if let Some(threshold) = self.kernel.pingpong_threshold {
+            return Ok(threshold);
+        }
+        // One reply a request, further apart than a jiffy, so that an older kernel counts each of them.
+        let seen = self.play(Scene::of("C: P20 W10 R20 / S: R10 W20").requests(12))?;
+        let first = seen.requests.iter().position(|request| request.receivers.server.pingpong == Some(true));
+        let threshold = first.and_then(|replies| u32::try_from(replies).ok());
+        threshold.ok_or_else(|| {
+            let expected = "a receiver that answers promptly enters pingpong mode";
+            Failure::plain(Kind::Law, expected, "inet_csk_enter_pingpong_mode", "never within 12 replies")
+        })
+    }
+
+    pub(super) fn into_samples(self) -> Vec<Sample> {
+        self.samples.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A failure of the place or the player, not of the claim.
+fn broken(expected: &str, error: &dyn std::error::Error) -> Failure {
+    Failure::plain(Kind::Play, expected, "a claim is judged on an exchange that was played", error.to_string())
+}
+
+/// What a check comes to.
+pub(super) type Judged = Result<Evidence, Failure>;
