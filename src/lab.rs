@@ -15,18 +15,21 @@
 mod forwarder;
 mod loss;
 mod segment;
+mod tap;
 mod wire;
 
 pub use loss::{Extent, Loss, Lost};
 pub use wire::WireSpec;
 
-use crate::exchange::Side;
+pub(crate) use forwarder::{Passage, Passed};
+pub(crate) use segment::Segment;
+
+use crate::exchange::{Side, Sides};
 use crate::kernel::Kernel;
 use crate::observation::Environment;
 use crate::sys::counters::{Counters, Reader};
 use crate::sys::device::{self, RouteMetrics};
 use crate::sys::{counters, namespace, options};
-use forwarder::Passage;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeMap;
 use std::io;
@@ -34,6 +37,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
+use tap::Tap;
 use wire::Wire;
 
 /// What every private lab pins, since each would blur what is measured: bbr's pacing, the tail loss probe that
@@ -82,13 +87,13 @@ pub enum LabError {
     /// Something that needs a private lab was asked of the shared loopback.
     #[error("{0} needs a private namespace, and this lab is the shared loopback")]
     Shared(&'static str),
-    /// The wire lost frames that it was not asked to lose.
+    /// The wire or a capture lost frames that it was not asked to lose.
     #[error(
-        "the wire lost frames by itself: {overflowed} in a full buffer, {unsent} not taken by the far end, {malformed} malformed \
+        "frames were lost that nobody asked to lose: {overflowed} in a full buffer, {unsent} not taken by the far end, {malformed} malformed \
          (repeat the trial, with fewer frames a second or a larger net.core.rmem_max)"
     )]
     Lossy {
-        /// The forwarder's receive buffer was full.
+        /// The receive buffer was full.
         overflowed: u64,
         /// The far end did not take them.
         unsent: u64,
@@ -354,16 +359,47 @@ impl Lab {
         }
     }
 
-    /// What passed the wire since the last call; `None` where there is none.
+    /// Begins to record frames: of the wire where there is one, of the loopback otherwise.
     ///
     /// # Errors
     ///
-    /// Where the wire itself lost something, so that nothing can be concluded.
-    pub(crate) fn passage(&self) -> Result<Option<Passage>, LabError> {
-        let Some(wire) = &self.wire else { return Ok(None) };
-        let passage = wire.passage()?;
-        let forwarder::Faults { overflowed, unsent, malformed } = passage.faults;
-        if passage.faults.any() { Err(LabError::Lossy { overflowed, unsent, malformed }) } else { Ok(Some(passage)) }
+    /// Where a packet socket is refused, as on the shared loopback of an ordinary user.
+    pub(crate) fn record(&self) -> Result<Recording, LabError> {
+        match &self.wire {
+            Some(wire) => {
+                wire.record(true);
+                Ok(Recording(None))
+            }
+            None => Tap::open().map(|tap| Recording(Some(tap))),
+        }
+    }
+
+    /// What passed since the last call: nothing at all on loopback without a recording.
+    ///
+    /// # Errors
+    ///
+    /// Where the wire or the recording itself lost something, so that nothing can be concluded.
+    pub(crate) fn passage(&self, recording: Option<Recording>) -> Result<Passage, LabError> {
+        match (&self.wire, recording) {
+            (Some(wire), recording) => {
+                if recording.is_some() {
+                    // What is on its way arrives.
+                    thread::sleep(wire.spec().delay.client.max(wire.spec().delay.server));
+                    wire.record(false);
+                }
+                let passage = wire.passage()?;
+                let forwarder::Faults { overflowed, unsent, malformed } = passage.faults;
+                let faulty = passage.faults.any();
+                if faulty { Err(LabError::Lossy { overflowed, unsent, malformed }) } else { Ok(passage) }
+            }
+            (None, Some(Recording(Some(tap)))) => Ok(Passage { frames: tap.finish()?, ..Passage::default() }),
+            (None, _) => Ok(Passage::default()),
+        }
+    }
+
+    /// The wire's delays as asked for.
+    pub(crate) fn delay(&self) -> Option<Sides<Duration>> {
+        self.wire.as_ref().map(|wire| wire.spec().delay)
     }
 
     /// What a record says of the lab.
@@ -389,6 +425,10 @@ impl Lab {
         }
     }
 }
+
+/// Frames being recorded, until [`Lab::passage`] asks for them.
+#[derive(Debug)]
+pub(crate) struct Recording(Option<Tap>);
 
 /// Makes private labs possible for an ordinary user: puts the process into a user namespace of its own.
 ///

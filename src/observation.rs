@@ -3,8 +3,12 @@
 //! Everything here is serialisable and carries a [`SCHEMA`] version. A field that the kernel or the place
 //! could not tell is `None`, never 0.
 
+mod capture;
+mod path;
 mod stats;
 
+pub use capture::{Bytes, Flags, Frame, Frames, Silence, shape, silences};
+pub use path::Direction;
 pub use stats::{Summary, milliseconds};
 
 use crate::exchange::{Exchange, Side, Sides, Step};
@@ -42,6 +46,10 @@ pub struct Observation {
     pub cpu_us: Option<u64>,
     /// Time from the first request's start to the last one's end, microseconds.
     pub elapsed_us: u64,
+    /// What a wire did to the frames that each side sent; `None` on loopback.
+    pub wire: Option<Sides<Direction>>,
+    /// Every segment; `None` where no capture was asked for.
+    pub frames: Option<Frames>,
 }
 
 /// Who runs when.
@@ -136,6 +144,8 @@ impl fmt::Display for Socket {
 pub struct Request {
     /// The first is 1.
     pub number: u32,
+    /// When it began, microseconds from the start of the first.
+    pub at_us: u64,
     /// From the client's first step that is no pause to the end of its script, microseconds.
     pub latency_us: u64,
     /// Both receivers just before it.
@@ -168,6 +178,8 @@ pub struct Receiver {
 /// One write as it returned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Write {
+    /// When the call returned, microseconds from the start of the first request.
+    pub at_us: i64,
     /// Who wrote.
     pub socket: Socket,
     /// Bytes written.
@@ -183,6 +195,8 @@ pub struct Write {
 /// Bytes that stayed in a socket after a write, and how they left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
+    /// When the write returned, microseconds from the start of the first request.
+    pub at_us: i64,
     /// Whose socket held them.
     pub socket: Socket,
     /// The step that left them there.

@@ -11,6 +11,7 @@
 //! ```
 
 mod boundary;
+mod capture;
 mod connection;
 mod endpoint;
 mod ordered;
@@ -23,6 +24,7 @@ use crate::observation::{Observation, Order, SCHEMA, Socket, SocketSeen};
 use crate::sys::clock;
 use crate::sys::counters::Counters;
 use boundary::{Boundary, request};
+use capture::{Clocks, Span};
 use connection::Connection;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,6 +43,7 @@ pub struct Play {
     requests: u32,
     order: Order,
     fresh: bool,
+    capture: bool,
     deadline: Duration,
 }
 
@@ -133,7 +136,7 @@ impl Play {
     /// One request of an exchange, in order [`Order::Ordered`].
     #[must_use]
     pub fn new(exchange: Exchange) -> Self {
-        Self { exchange, requests: 1, order: Order::default(), fresh: false, deadline: DEADLINE }
+        Self { exchange, requests: 1, order: Order::default(), fresh: false, capture: false, deadline: DEADLINE }
     }
 
     /// So many requests, one after another.
@@ -157,6 +160,14 @@ impl Play {
         self
     }
 
+    /// Every segment is recorded, of the wire or of the loopback: `Observation::frames`. It takes CPU time from what is
+    /// played and on a wire one more delay at the end.
+    #[must_use]
+    pub fn capture(mut self) -> Self {
+        self.capture = true;
+        self
+    }
+
     /// The longest single wait; [`DEADLINE`] unless said.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
@@ -172,6 +183,11 @@ impl Play {
     pub fn run(&self, lab: &Lab) -> Result<Observation, PlayError> {
         let counters = lab.counters().map_err(call("read the counters"))?;
         let cpu = clock::thread_cpu_time().ok();
+        // What an earlier play left on the wire is not of this one.
+        drop(lab.passage(None));
+        let recording = self.capture.then(|| lab.record()).transpose()?;
+        let clocks = Clocks::now();
+        let mut spans: Vec<Span> = Vec::new();
         let listener = connection::Listener::open(lab, &self.exchange, self.order)?;
         let mut seen = Seen::default();
         let mut requests = Vec::new();
@@ -192,9 +208,13 @@ impl Play {
                 Order::Turns | Order::Free => threads::run(lab, &mut open, self.order, self.deadline, first, each)?,
             };
             elapsed += started.elapsed();
-            for (i, pair) in run.boundaries.windows(2).enumerate() {
-                requests.push(request(first + i as u32 + 1, &pair[0], &pair[1], &run.latencies[i]));
+            for (pair, lap) in run.boundaries.windows(2).zip(&run.latencies) {
+                let number = requests.len() as u32 + 1;
+                spans.push(Span { request: number, from: lap.started });
+                requests.push(request(number, &pair[0], &pair[1], lap, spans[0].from));
             }
+            // What closing takes is of no request.
+            spans.push(Span { request: 0, from: Instant::now() });
             seen.append(run.seen);
             let ends = (run.boundaries.first(), run.boundaries.last());
             let (Some(before), Some(after)) = ends else { continue };
@@ -205,12 +225,14 @@ impl Play {
                 relay = Some(states);
             }
         }
-        seen.fill(&mut requests);
+        seen.fill(&mut requests, spans.first().map_or(clocks.here, |span| span.from));
         let counters = match counters {
             Some(before) => changes(lab, &before)?,
             None => None,
         };
-        let _passage = lab.passage()?;
+        let passage = lab.passage(recording)?;
+        let wire = lab.delay().map(|asked| capture::directions(&passage, asked));
+        let frames = self.capture.then(|| capture::frames(passage.frames, &listener.ports(), clocks, &spans));
         Ok(Observation {
             schema: SCHEMA,
             exchange: self.exchange.clone(),
@@ -224,6 +246,8 @@ impl Play {
             counters,
             cpu_us: cpu.and_then(|before| Some(microseconds(clock::thread_cpu_time().ok()?.saturating_sub(before)))),
             elapsed_us: microseconds(elapsed),
+            wire,
+            frames,
         })
     }
 }

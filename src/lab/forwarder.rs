@@ -36,7 +36,6 @@ pub(super) fn mac(side: Side) -> [u8; 6] {
 /// A frame as it passed the middle.
 #[derive(Debug)]
 pub(crate) struct Passed {
-    pub(crate) from: Side,
     pub(crate) frame: RawFrame,
     /// Lost on purpose.
     pub(crate) dropped: bool,
@@ -302,7 +301,7 @@ impl Middle {
             lane.waiting.push_back(Waiting { due, stamp: frame.stamp, bytes: frame.bytes.clone(), recorded });
         }
         if recording {
-            self.passage.frames.push(Passed { from, frame, dropped, sent_at: None });
+            self.passage.frames.push(Passed { frame, dropped, sent_at: None });
         }
     }
 
@@ -310,12 +309,14 @@ impl Middle {
         for from in Side::BOTH {
             while self.lanes[from].waiting.front().is_some_and(|first| first.due <= now()) {
                 let Some(Waiting { due, stamp, bytes, recorded }) = self.lanes[from].waiting.pop_front() else { break };
+                // The far end may answer before the call has returned.
+                let sent = now();
                 if self.captures[from.peer()].send(&bytes).is_err() {
                     self.passage.faults.unsent += 1;
                     continue;
                 }
-                let sent = now();
-                let since = |start: Duration| u64::try_from(sent.saturating_sub(start).as_micros()).unwrap_or(u64::MAX);
+                let done = now();
+                let since = |start: Duration| u64::try_from(done.saturating_sub(start).as_micros()).unwrap_or(u64::MAX);
                 self.passage.transit_us[from].push(since(stamp));
                 self.passage.late_us[from].push(since(due));
                 let place = recorded.and_then(|place| usize::try_from(place.checked_sub(self.given)?).ok());

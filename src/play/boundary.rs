@@ -7,7 +7,7 @@ use crate::observation::{Receiver, Request, SocketState};
 use crate::sys::tcp_info::TcpInfo;
 use crate::sys::{clock, options, options::SocketOption};
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Both sockets and the counters at one moment.
 #[derive(Debug, Clone)]
@@ -19,8 +19,9 @@ pub(super) struct Boundary {
 }
 
 /// How long one request took, and what both sockets looked like when neither side could go on.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Lap {
+    pub(super) started: Instant,
     pub(super) latency: Duration,
     pub(super) blocked: Option<Sides<SocketState>>,
 }
@@ -40,12 +41,13 @@ impl Boundary {
 }
 
 /// The record of the request between two boundaries; writes and holds are filled in later.
-pub(super) fn request(number: u32, before: &Boundary, after: &Boundary, lap: &Lap) -> Request {
+pub(super) fn request(number: u32, before: &Boundary, after: &Boundary, lap: &Lap, origin: Instant) -> Request {
     let grown = |count: fn(&SocketState) -> Option<u32>, side: Side| {
         Some(count(&after.states[side])?.saturating_sub(count(&before.states[side])?))
     };
     Request {
         number,
+        at_us: microseconds(lap.started.saturating_duration_since(origin)),
         latency_us: microseconds(lap.latency),
         receivers: before.receivers,
         writes: Vec::new(),

@@ -86,7 +86,7 @@ impl Player<'_> {
         server.rewind();
         let mut started = Instant::now();
         let mut ended = None;
-        let mut lap = Lap::default();
+        let mut blocked = None;
         let mut progress = Instant::now();
         loop {
             if client.is_idle() && !client.finished() {
@@ -99,16 +99,16 @@ impl Player<'_> {
             let relay_moved = self.forward()?;
             let (server_moved, server_need) = self.run(server)?;
             if client.finished() && server.finished() {
-                lap.latency = ended.unwrap_or_else(Instant::now).saturating_duration_since(started);
-                return Ok(lap);
+                let latency = ended.unwrap_or_else(Instant::now).saturating_duration_since(started);
+                return Ok(Lap { started, latency, blocked });
             }
             if client_moved || relay_moved || server_moved {
                 progress = Instant::now();
                 continue;
             }
             self.refuse_deadlock(client, server)?;
-            if lap.blocked.is_none() && (client_need == Some(Need::Readable) || server_need == Some(Need::Readable)) {
-                lap.blocked = Some(Sides { client: state(&client.socket), server: state(&server.socket) });
+            if blocked.is_none() && (client_need == Some(Need::Readable) || server_need == Some(Need::Readable)) {
+                blocked = Some(Sides { client: state(&client.socket), server: state(&server.socket) });
             }
             for watch in &mut self.watches {
                 watch.waits();

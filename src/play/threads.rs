@@ -133,7 +133,7 @@ impl Player<'_> {
         if let Some(turns) = self.turns {
             turns.finish(side, request)?;
         }
-        Ok(Lap { latency, blocked: None })
+        Ok(Lap { started, latency, blocked: None })
     }
 
     fn leave(&mut self) {

@@ -1,6 +1,7 @@
 //! Follows held bytes: which socket keeps how many back under which rule, and what lets them go.
 
 use super::boundary::pingpong;
+use super::capture::offset;
 use super::microseconds;
 use crate::exchange::Step;
 use crate::lab::Lab;
@@ -13,8 +14,8 @@ use std::time::Instant;
 /// The writes and holds of a play, each with the request that it belongs to, the first being 0.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    writes: Vec<(u32, Write)>,
-    holds: Vec<(u32, Hold)>,
+    writes: Vec<(u32, Instant, Write)>,
+    holds: Vec<(u32, Instant, Hold)>,
 }
 
 impl Seen {
@@ -23,15 +24,17 @@ impl Seen {
         self.holds.append(&mut other.holds);
     }
 
-    /// Puts every write and hold into its request.
-    pub(super) fn fill(self, requests: &mut [Request]) {
-        for (request, write) in self.writes {
+    /// Puts every write and hold into its request, with its time since `origin`.
+    pub(super) fn fill(self, requests: &mut [Request], origin: Instant) {
+        for (request, at, mut write) in self.writes {
             if let Some(request) = requests.get_mut(request as usize) {
+                write.at_us = offset(origin, at);
                 request.writes.push(write);
             }
         }
-        for (request, hold) in self.holds {
+        for (request, at, mut hold) in self.holds {
             if let Some(request) = requests.get_mut(request as usize) {
+                hold.at_us = offset(origin, at);
                 request.holds.push(hold);
             }
         }
@@ -87,12 +90,15 @@ impl<'a> Watch<'a> {
 
     /// After a write of the socket's own side has returned.
     pub(super) fn wrote(&mut self, request: u32, step: &Step) {
+        let returned = Instant::now();
         let held = options::not_sent(self.own).ok();
         let holds = held.is_some_and(|bytes| bytes > 0);
         let info = if holds || self.thorough { TcpInfo::read(self.own).ok() } else { None };
         self.seen.writes.push((
             request,
+            returned,
             Write {
+                at_us: 0,
                 socket: self.name,
                 bytes: u32::try_from(step.written()).unwrap_or(u32::MAX),
                 held,
@@ -101,7 +107,7 @@ impl<'a> Watch<'a> {
             },
         ));
         match (holds, info) {
-            (true, Some(own)) => self.hold(request, step, held.unwrap_or(0), own),
+            (true, Some(own)) => self.hold(request, step, held.unwrap_or(0), own, returned),
             _ => self.look(Before::OwnStep),
         }
     }
@@ -136,7 +142,7 @@ impl<'a> Watch<'a> {
         self.seen
     }
 
-    fn hold(&mut self, request: u32, step: &Step, bytes: u32, own: TcpInfo) {
+    fn hold(&mut self, request: u32, step: &Step, bytes: u32, own: TcpInfo, started: Instant) {
         let rule = self.rule(step, &own);
         if let Some(open) = &mut self.open {
             open.bytes = open.bytes.max(bytes);
@@ -148,7 +154,7 @@ impl<'a> Watch<'a> {
             step: step.clone(),
             bytes,
             rule,
-            started: Instant::now(),
+            started,
             waited: false,
             counters: self.counters(),
             own,
@@ -184,11 +190,14 @@ impl<'a> Watch<'a> {
         };
         let moved = |i: usize| self.counters().zip(open.counters).and_then(|(now, then)| Some(now[i]? > then[i]?));
         let acked = grown(TcpInfo::bare_acks);
+        // An ACK that had to be asked for again is not the one that the timer sent.
+        let own_info = TcpInfo::read(self.own).unwrap_or_default();
+        let repeated = own_info.total_retrans.zip(open.own.total_retrans).is_some_and(|(now, then)| now > then);
         if moved(1) == Some(true) {
             Release::LossProbe
         } else if open.rule == Rule::Cork || open.own.unacked == Some(0) {
             Release::PersistTimer
-        } else if acked && moved(0).unwrap_or_else(|| self.timer_fired(open)) {
+        } else if acked && !repeated && moved(0).unwrap_or_else(|| self.timer_fired(open)) {
             Release::DelayedAck
         } else if acked {
             Release::Ack
@@ -220,7 +229,9 @@ impl<'a> Watch<'a> {
     fn close(&mut self, open: Open, released_by: Release) {
         self.seen.holds.push((
             open.request,
+            open.started,
             Hold {
+                at_us: 0,
                 socket: self.name,
                 step: open.step,
                 bytes: open.bytes,
