@@ -7,5 +7,6 @@ pub mod kernel;
 pub mod lab;
 pub mod observation;
 pub mod play;
+pub mod report;
 pub mod sys;
 pub mod verdict;

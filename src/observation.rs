@@ -5,11 +5,17 @@
 
 mod capture;
 mod path;
+mod pcapng;
 mod stats;
+mod story;
 
 pub use capture::{Bytes, Flags, Frame, Frames, Silence, shape, silences};
 pub use path::Direction;
 pub use stats::{Summary, milliseconds};
+pub use story::{Story, release, word};
+
+#[cfg(test)]
+pub(crate) use story::tests as story_tests;
 
 use crate::exchange::{Exchange, Side, Sides, Step};
 use serde::{Deserialize, Serialize};

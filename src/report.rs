@@ -1,0 +1,3 @@
+//! What a person reads: pure functions of what was seen.
+
+pub mod sequence;
