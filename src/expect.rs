@@ -17,7 +17,7 @@
 
 mod failure;
 
-pub use failure::{Failure, Kind};
+pub use failure::{Detail, Failure, Kind};
 
 use crate::exchange::Side;
 use crate::observation::{Observation, Release, Request, Rule, Summary, milliseconds};
@@ -110,7 +110,6 @@ macro_rules! assertions {
                 ///
                 /// With the evidence, where it does not hold.
                 #[track_caller]
-                #[expect(clippy::must_use_candidate, clippy::return_self_not_must_use, reason = "an assertion is made for its panic")]
                 pub fn $name(self, $($arg: $type),*) -> Self {
                     self.$try_name($($arg),*).unwrap_or_else(|failure| panic!("{failure}"))
                 }

@@ -200,7 +200,7 @@ impl Play {
         for connection in 0..connections {
             let mut open = Connection::open(lab, &listener, &self.exchange, self.deadline)?;
             opened_us.push(microseconds(open.opened));
-            let inherited = open.inherited.clone();
+            let inherited = open.inherited;
             let first = requests.len() as u32;
             let started = Instant::now();
             let run = match self.order {

@@ -28,6 +28,7 @@ mod netlink;
 pub mod options;
 pub mod proc_tcp;
 pub mod tcp_info;
+pub mod terminal;
 pub mod transfer;
 pub mod veth;
 

@@ -42,7 +42,7 @@ pub enum Finding {
     /// The kernel does what the catalogue expects.
     Passed(Evidence),
     /// It does not.
-    Failed(Box<Failure>),
+    Failed(Failure),
     /// This place cannot show it.
     Ignored(Missing),
 }
@@ -150,8 +150,8 @@ fn judge(claim: &'static Claim, setting: &Setting, twist: Option<Twist>) -> Outc
     let judged = catch_unwind(AssertUnwindSafe(|| (claim.check)(&stage)));
     let finding = match judged {
         Ok(Ok(evidence)) => Finding::Passed(evidence),
-        Ok(Err(failure)) => Finding::Failed(Box::new(named(failure, claim))),
-        Err(panic) => Finding::Failed(Box::new(named(panicked(&*panic), claim))),
+        Ok(Err(failure)) => Finding::Failed(named(failure, claim)),
+        Err(panic) => Finding::Failed(named(panicked(&*panic), claim)),
     };
     Outcome { claim, finding, took: started.elapsed(), samples: stage.into_samples() }
 }

@@ -4,6 +4,7 @@ use crate::observation::{Observation, Request, Summary, milliseconds};
 use crate::verdict::{Verdict, wait};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 
 /// What kind of assertion failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -33,9 +34,14 @@ pub enum Kind {
     Play,
 }
 
-/// Why an assertion does not hold, with the evidence.
+/// Why an assertion does not hold: a [`Detail`], boxed so that a result which carries it stays small.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+#[serde(transparent)]
+pub struct Failure(Box<Detail>);
+
+/// The parts of a [`Failure`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Detail {
     /// The claim that failed, where one was checked: id and statement.
     pub claim: Option<String>,
     /// What kind of assertion.
@@ -58,7 +64,7 @@ impl Failure {
     /// A failure that is shown by something other than an exchange.
     #[must_use]
     pub fn plain(kind: Kind, expected: impl Into<String>, because: impl Into<String>, saw: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(Detail {
             claim: None,
             kind,
             expected: expected.into(),
@@ -67,7 +73,7 @@ impl Failure {
             witness: None,
             place: None,
             remedy: None,
-        }
+        }))
     }
 
     /// The same with the evidence that shows it.
@@ -87,7 +93,7 @@ impl Failure {
     ) -> Self {
         let latency = Summary::of(seen.requests.iter().map(|request| request.latency_us));
         let saw = latency.map_or_else(|| saw.clone(), |latency| format!("{saw}; {latency}"));
-        Self {
+        Self(Box::new(Detail {
             claim: None,
             kind,
             expected,
@@ -96,7 +102,21 @@ impl Failure {
             witness: telling(seen, verdict).map(|request| describe(seen, request)),
             place: Some(place(seen)),
             remedy: Some(remedy(seen, verdict)),
-        }
+        }))
+    }
+}
+
+impl Deref for Failure {
+    type Target = Detail;
+
+    fn deref(&self) -> &Detail {
+        &self.0
+    }
+}
+
+impl DerefMut for Failure {
+    fn deref_mut(&mut self) -> &mut Detail {
+        &mut self.0
     }
 }
 

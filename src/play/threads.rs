@@ -55,7 +55,10 @@ pub(super) fn run(
         let played: Result<(), PlayError> = (0..requests).try_for_each(|request| {
             lab.begin(first + request + 1);
             latencies.push(playing_client.request(client, request)?);
-            boundaries.push(Boundary::look(lab, &sockets.client, &sockets.server));
+            boundaries.push(match order {
+                Order::Free if request + 1 < requests => Boundary::glance(&sockets.client, &sockets.server),
+                _ => Boundary::look(lab, &sockets.client, &sockets.server),
+            });
             Ok(())
         });
         playing_client.leave();
@@ -100,9 +103,9 @@ impl Player<'_> {
                 }
                 self.watch.look(Before::Other);
             }
-            let called = Instant::now();
+            let called = matches!(step, Step::Read(_)).then(Instant::now);
             let attempt = side.attempt()?;
-            if matches!(step, Step::Read(_)) {
+            if let Some(called) = called {
                 // Looking closely costs nothing after a wait, and would cost a percent of a fast round trip.
                 let long = called.elapsed() > LONG;
                 self.watch.thorough = long || self.turns.is_some();

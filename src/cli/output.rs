@@ -1,0 +1,87 @@
+//! Standard output, files and progress.
+
+use super::{Status, Trouble};
+use smallwrites::report::Style;
+use smallwrites::sys::terminal;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+/// Where a report goes, opened before anything runs.
+#[derive(Debug)]
+pub(super) enum Target {
+    Standard,
+    File(PathBuf, File),
+}
+
+/// Refuses to work for nobody.
+pub(super) fn check() -> Result<(), Trouble> {
+    if terminal::standard_output_was_open() {
+        Ok(())
+    } else {
+        Err(Trouble::Usage("standard output is closed; give it somewhere to go, or use --out FILE".to_owned()))
+    }
+}
+
+/// Writes to standard output.
+pub(super) fn print(text: &str) -> Result<Status, Trouble> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map(|()| Status::Fine).map_err(|error| Trouble::Usage(format!("cannot write to standard output: {error}")))
+}
+
+/// One line on standard error, if anybody reads it.
+pub(super) fn complain(text: &str) {
+    let _ = writeln!(io::stderr(), "smallwrites: {text}");
+}
+
+impl Target {
+    /// Opens it now, so that a bad path fails before the work and not after it.
+    pub(super) fn open(path: Option<&Path>) -> Result<Self, Trouble> {
+        let Some(path) = path else { return Ok(Self::Standard) };
+        let file =
+            File::create(path).map_err(|error| Trouble::Usage(format!("cannot write {}: {error}", path.display())))?;
+        Ok(Self::File(path.to_owned(), file))
+    }
+
+    pub(super) fn write(self, text: &str) -> Result<(), Trouble> {
+        match self {
+            Self::Standard => print(text).map(|_| ()),
+            Self::File(path, mut file) => file
+                .write_all(text.as_bytes())
+                .map_err(|error| Trouble::Usage(format!("cannot write {}: {error}", path.display()))),
+        }
+    }
+
+    pub(super) fn style(&self) -> Style {
+        match self {
+            Self::Standard if io::stdout().is_terminal() => Style {
+                colour: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+                width: terminal::width(io::stdout()),
+            },
+            _ => Style::default(),
+        }
+    }
+}
+
+/// A count of ended claims on standard error, on a terminal in place, elsewhere not at all.
+#[derive(Debug)]
+pub(super) struct Progress {
+    shown: bool,
+}
+
+impl Progress {
+    pub(super) fn new() -> Self {
+        Self { shown: io::stderr().is_terminal() }
+    }
+
+    pub(super) fn show(&self, text: &str) {
+        if self.shown {
+            let _ = write!(io::stderr(), "\r\x1b[K{text}");
+        }
+    }
+
+    pub(super) fn clear(&self) {
+        self.show("");
+    }
+}
