@@ -29,6 +29,7 @@ use crate::kernel::Kernel;
 use crate::observation::Environment;
 use crate::sys::counters::{Counters, Reader};
 use crate::sys::device::{self, RouteMetrics};
+use crate::sys::veth::{self, TokenBucket};
 use crate::sys::{counters, namespace, options};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeMap;
@@ -147,6 +148,11 @@ pub struct Conditions {
     pub rto_min_ms: Option<u32>,
     /// `initcwnd` on the local route, segments.
     pub initcwnd: Option<u32>,
+    /// A token bucket below TCP, on the client's end of a wire or on the loopback: unlike a wire's rate it gives the sender
+    /// back pressure, so that autocorking happens on purpose.
+    pub shaping: Option<TokenBucket>,
+    /// Multipath TCP (RFC 8684) on both sides: each side's socket is then one over a single subflow.
+    pub mptcp: bool,
     /// Client and server in namespaces of their own with a wire between them, instead of loopback. The MTU is then the
     /// wire's, and the route is each end's route to the other.
     pub wire: Option<WireSpec>,
@@ -197,6 +203,20 @@ impl Conditions {
     #[must_use]
     pub fn initcwnd(mut self, segments: u32) -> Self {
         self.initcwnd = Some(segments);
+        self
+    }
+
+    /// The same with a token bucket below TCP.
+    #[must_use]
+    pub fn shaping(mut self, bucket: TokenBucket) -> Self {
+        self.shaping = Some(bucket);
+        self
+    }
+
+    /// The same over Multipath TCP.
+    #[must_use]
+    pub fn mptcp(mut self) -> Self {
+        self.mptcp = true;
         self
     }
 
@@ -294,7 +314,8 @@ impl Lab {
             Family::V4 => Domain::IPV4,
             Family::V6 => Domain::IPV6,
         };
-        let make = || Socket::new(domain, Type::STREAM, Some(Protocol::TCP));
+        let protocol = if self.conditions.mptcp { Protocol::MPTCP } else { Protocol::TCP };
+        let make = || Socket::new(domain, Type::STREAM, Some(protocol));
         let socket = match &self.wire {
             Some(wire) => wire.within(side, make)?,
             None => make()?,
@@ -314,6 +335,12 @@ impl Lab {
     #[must_use]
     pub fn is_wire(&self) -> bool {
         self.wire.is_some()
+    }
+
+    /// Whether sockets are of Multipath TCP.
+    #[must_use]
+    pub fn is_mptcp(&self) -> bool {
+        self.conditions.mptcp
     }
 
     /// The counters of the lab, those of both ends added up on a wire; `None` where others move them too.
@@ -485,6 +512,7 @@ fn open_private(conditions: &Conditions) -> Result<BTreeMap<String, String>, Lab
         device::replace_local_route(loopback(conditions.family), &metrics)
             .map_err(|source| setting("the local route's metrics", &format!("{metrics:?}"), source))?;
     }
+    shape("lo", conditions, &mut pinned)?;
     Ok(pinned)
 }
 
@@ -503,7 +531,28 @@ fn open_wire(conditions: &Conditions, spec: &WireSpec) -> Result<(BTreeMap<Strin
         wire.set_metrics(conditions.family, &metrics)
             .map_err(|source| setting("the metrics of the wire's routes", &format!("{metrics:?}"), source))?;
     }
+    shape(forwarder::DEVICE, conditions, &mut pinned)?;
     Ok((pinned, wire))
+}
+
+/// Puts the token bucket on a device of the thread's namespace, if there is to be one.
+fn shape(name: &str, conditions: &Conditions, pinned: &mut BTreeMap<String, String>) -> Result<(), LabError> {
+    if let Some(bucket) = conditions.shaping {
+        let said = format!("{} B/s, burst {} B, limit {} B", bucket.rate, bucket.burst, bucket.limit);
+        // The bucket drops what is longer than itself, again and again.
+        let longest = conditions.mtu.unwrap_or(if conditions.wire.is_some() { 1_500 } else { 65_536 }) + 14;
+        if bucket.burst < longest {
+            let why = format!("a frame may have {longest} bytes; raise the burst or set a smaller MTU");
+            return Err(setting("a token bucket", &said, io::Error::new(io::ErrorKind::InvalidInput, why)));
+        }
+        let shaped = device::index_of(name).and_then(|index| veth::shape(index, bucket));
+        shaped.map_err(|source| setting("a token bucket", &said, source))?;
+        pinned.insert(format!("{name} tbf"), said);
+    }
+    if conditions.mptcp {
+        pinned.insert("protocol".to_owned(), "MPTCP".to_owned());
+    }
+    Ok(())
 }
 
 /// Moves the thread into a new network namespace.
@@ -562,6 +611,9 @@ fn refuse_settings(conditions: &Conditions) -> Result<BTreeMap<String, String>, 
     }
     if metrics(conditions, &mut BTreeMap::new()).is_some() {
         return Err(LabError::Shared("a route of the lab's own"));
+    }
+    if conditions.shaping.is_some() {
+        return Err(LabError::Shared("a token bucket"));
     }
     if conditions.wire.is_some() {
         return Err(LabError::Shared("a wire"));

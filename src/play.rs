@@ -23,7 +23,7 @@ use crate::lab::{Lab, LabError};
 use crate::observation::{Observation, Order, SCHEMA, Socket, SocketSeen};
 use crate::sys::clock;
 use crate::sys::counters::Counters;
-use boundary::{Boundary, request};
+use boundary::{Boundary, data_segments, request};
 use capture::{Clocks, Span};
 use connection::Connection;
 use std::collections::BTreeMap;
@@ -270,12 +270,11 @@ fn add(
     side: Side,
     first: bool,
 ) {
-    let sum = |old: Option<u32>, from: Option<u32>, to: Option<u32>| {
-        let change = to?.saturating_sub(from?);
-        if first { Some(change) } else { Some(old? + change) }
-    };
+    let total = |old: Option<u32>, change: Option<u32>| if first { change } else { Some(old? + change?) };
+    let sum =
+        |old, from: Option<u32>, to: Option<u32>| total(old, to.zip(from).map(|(to, from)| to.saturating_sub(from)));
     let (from, to) = (before.states[side], after.states[side]);
-    seen.data_segments = sum(seen.data_segments, from.data_segments(), to.data_segments());
+    seen.data_segments = total(seen.data_segments, data_segments(&from, &to));
     seen.bare_acks = sum(seen.bare_acks, from.bare_acks(), to.bare_acks());
     seen.retransmitted = sum(seen.retransmitted, from.retransmitted, to.retransmitted);
     [seen.nodelay, seen.cork, seen.quickack] = inherited;

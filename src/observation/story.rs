@@ -36,8 +36,9 @@ impl Observation {
         let sent = frames[header].end();
         let is_body = |frame: &Frame| frame.from == side && frame.is_data() && frame.end() > sent;
         let body = of_request().find(|i| *i > header && is_body(&frames[*i]))?;
-        let came = |i: &usize| frames[*i].there_us().is_some_and(|there| there <= frames[body].at_us);
-        let releaser = of_request().filter(|i| *i < body && frames[*i].from != side).filter(came).last();
+        let held = hold.at_us..=frames[body].at_us;
+        let came = |i: &usize| frames[*i].there_us().is_some_and(|there| held.contains(&there));
+        let releaser = of_request().filter(|i| *i < body && frames[*i].from != side).rfind(came);
         let reply = of_request().find(|i| *i > body && frames[*i].from != side && frames[*i].is_data());
         Some(Story { hold: hold.clone(), header, releaser, body, reply })
     }

@@ -65,11 +65,18 @@ pub(super) fn request(number: u32, before: &Boundary, after: &Boundary, lap: &La
         writes: Vec::new(),
         holds: Vec::new(),
         blocked: lap.blocked,
-        data_segments: Sides::from_fn(|side| grown(SocketState::data_segments, side)),
+        data_segments: Sides::from_fn(|side| data_segments(&before.states[side], &after.states[side])),
         bare_acks: Sides::from_fn(|side| grown(SocketState::bare_acks, side)),
         delayed_acks: difference(before.delayed_acks, after.delayed_acks),
         run_queue_us: before.run_queue.zip(after.run_queue).map(|(from, to)| microseconds(to.saturating_sub(from))),
     }
+}
+
+/// Data segments sent between two moments, retransmissions left out. Each count's own growth: a SYN that was sent again is
+/// a retransmission and no data segment.
+pub(super) fn data_segments(from: &SocketState, to: &SocketState) -> Option<u32> {
+    let sent = to.data_segments_sent?.saturating_sub(from.data_segments_sent?);
+    Some(sent.saturating_sub(to.retransmitted?.saturating_sub(from.retransmitted?)))
 }
 
 /// Whether a socket is in pingpong mode: `getsockopt(TCP_QUICKACK)` is its negation.
@@ -108,4 +115,21 @@ pub(super) fn from_info(info: &TcpInfo) -> SocketState {
 
 fn difference(before: Option<u64>, after: Option<u64>) -> Option<i64> {
     Some(after? as i64 - before? as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_syn_sent_again_takes_no_data_segment_away() {
+        let state = |data, again| SocketState {
+            data_segments_sent: Some(data),
+            retransmitted: Some(again),
+            ..SocketState::default()
+        };
+        assert_eq!(data_segments(&state(0, 1), &state(4, 1)), Some(4));
+        assert_eq!(data_segments(&state(0, 1), &state(5, 2)), Some(4));
+        assert_eq!(data_segments(&SocketState::default(), &state(5, 2)), None);
+    }
 }

@@ -91,7 +91,7 @@ impl<'a> Watch<'a> {
     /// After a write of the socket's own side has returned.
     pub(super) fn wrote(&mut self, request: u32, step: &Step) {
         let returned = Instant::now();
-        let held = options::not_sent(self.own).ok();
+        let held = self.held();
         let holds = held.is_some_and(|bytes| bytes > 0);
         let info = if holds || self.thorough { TcpInfo::read(self.own).ok() } else { None };
         self.seen.writes.push((
@@ -115,7 +115,7 @@ impl<'a> Watch<'a> {
     /// Ends the hold if its bytes have left.
     pub(super) fn look(&mut self, before: Before) {
         if self.open.is_some()
-            && options::not_sent(self.own).is_ok_and(|held| held == 0)
+            && self.held() == Some(0)
             && let Some(open) = self.open.take()
         {
             let released_by = match before {
@@ -140,6 +140,11 @@ impl<'a> Watch<'a> {
             self.close(open, Release::Never);
         }
         self.seen
+    }
+
+    /// Bytes written and not sent. A socket of Multipath TCP has handed them to its subflow, whose own account it tells.
+    fn held(&self) -> Option<u32> {
+        if self.lab.is_mptcp() { TcpInfo::read(self.own).ok()?.notsent_bytes } else { options::not_sent(self.own).ok() }
     }
 
     fn hold(&mut self, request: u32, step: &Step, bytes: u32, own: TcpInfo, started: Instant) {
