@@ -238,7 +238,8 @@ fn a_rate_limits_what_one_side_sends() {
 
 #[test]
 fn a_token_bucket_makes_autocorking_certain() {
-    let bucket = TokenBucket { rate: 125_000, burst: 1600, limit: 1 << 20 };
+    // The second segment then waits in the queue for a tenth of a second, in which all the writes are done.
+    let bucket = TokenBucket { rate: 12_500, burst: 1600, limit: 1 << 20 };
     for (autocorking, least, most) in [("1", 3, 3), ("0", 4, 42)] {
         let conditions = Conditions::default()
             .wire(WireSpec::new(Duration::from_millis(1)))
