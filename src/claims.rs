@@ -19,12 +19,15 @@
 //! and asserts what it saw, and the twist that must make the check fail.
 
 mod article;
+mod beyond;
 mod chapter;
 mod echo_lab;
 mod evidence;
 mod need;
+mod peers;
 mod run;
 mod scene;
+mod scenes;
 mod stage;
 
 pub use evidence::{Evidence, Sample};
@@ -101,8 +104,10 @@ pub struct Control {
 pub enum Twist {
     /// Every exchange is played under other conditions.
     Conditions(fn(Conditions) -> Conditions),
-    /// Another exchange is played.
+    /// Another exchange is played, made from the claim's own.
     Exchange(fn(Exchange) -> Exchange),
+    /// This exchange is played in place of every one of the claim's.
+    Instead(&'static str),
     /// The check asks [`Stage::is_twisted`] and does it itself.
     Check,
 }
@@ -110,7 +115,8 @@ pub enum Twist {
 /// Every claim, document by document, in the documents' order.
 #[must_use]
 pub fn catalogue() -> Vec<&'static Claim> {
-    [chapter::claims(), article::claims(), echo_lab::claims()].into_iter().flatten().collect()
+    let documents = [chapter::claims(), article::claims(), echo_lab::claims(), beyond::claims(), peers::claims()];
+    documents.into_iter().flatten().collect()
 }
 
 /// The claim with this id.

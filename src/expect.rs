@@ -21,7 +21,8 @@ pub use failure::{Detail, Failure, Kind};
 
 use crate::exchange::Side;
 use crate::observation::{Observation, Release, Request, Rule, Summary, milliseconds};
-use crate::verdict::{Pattern, Verdict, Wait, wait};
+use crate::verdict::{Pattern, Verdict, Wait, fits, wait, was_late};
+use std::time::Duration;
 
 /// Starts a chain of assertions about an observation.
 #[must_use]
@@ -85,6 +86,21 @@ impl<'a> Expect<'a> {
         seen.requests.iter().filter(move |request| wait(seen, request).is_some())
     }
 
+    /// The first request that is wrong though the machine was not late; with every request wrong, the first of them.
+    fn first_on_time(&self, wrong: impl Fn(&Request) -> bool) -> Option<&'a Request> {
+        let seen = self.seen;
+        let mut broken = seen.requests.iter().filter(|request| wrong(request));
+        if seen.requests.iter().all(&wrong) { broken.next() } else { broken.find(|request| !was_late(seen, request)) }
+    }
+
+    fn segments(&self, side: Side, request: &Request, expected: String) -> Failure {
+        let seen =
+            request.data_segments[side].map_or_else(|| "an unknown number of".to_owned(), |seen| seen.to_string());
+        let saw = format!("{seen} data segments in request {}", request.number);
+        let because = "tcpi_data_segs_out less tcpi_total_retrans, before and after each request";
+        self.failure(Kind::Segments, expected, because, saw)
+    }
+
     fn latency(&self) -> Option<Summary> {
         Summary::of(self.seen.requests.iter().map(|request| request.latency_us))
     }
@@ -99,6 +115,10 @@ impl<'a> Expect<'a> {
     }
 }
 
+fn plural(count: u32) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
 /// Writes the panicking form of each assertion from its `try_` form.
 macro_rules! assertions {
     ($($(#[$doc:meta])* $name:ident = $try_name:ident($($arg:ident: $type:ty),*) |$this:ident| $body:block)*) => {
@@ -111,7 +131,11 @@ macro_rules! assertions {
                 /// With the evidence, where it does not hold.
                 #[track_caller]
                 pub fn $name(self, $($arg: $type),*) -> Self {
-                    self.$try_name($($arg),*).unwrap_or_else(|failure| panic!("{failure}"))
+                    // Not in a closure, which would be the caller that the panic points at.
+                    match self.$try_name($($arg),*) {
+                        Ok(held) => held,
+                        Err(failure) => panic!("{failure}"),
+                    }
                 }
 
                 $(#[$doc])*
@@ -128,6 +152,8 @@ macro_rules! assertions {
     };
 }
 
+mod acks;
+
 assertions! {
     /// No request stalls: nothing is held until a timer or a delayed ACK lets it go.
     no_stall = try_no_stall() |this| {
@@ -141,7 +167,7 @@ assertions! {
 
     /// Requests stall in this pattern; one that the machine's lateness explains fits either way.
     stalls = try_stalls(pattern: Pattern) |this| {
-        if this.verdict.pattern == pattern {
+        if this.verdict.pattern == pattern || fits(this.seen, pattern) {
             let measured = Summary::of(this.stalled().map(|request| request.latency_us)).map(|stalled| stalled.to_string());
             return Ok(this.fact(pattern.to_string(), measured));
         }
@@ -183,10 +209,23 @@ assertions! {
             }
             other => {
                 let because = format!("a delayed ACK takes at least {}, less one jiffy that had begun", this.delayed_ack());
-                let saw = other.map_or_else(|| "no stalled request".to_owned(), |stalled| stalled.to_string());
+                let saw = other.map_or_else(|| "no stalled request".to_owned(), |stalled| format!("stalled requests: {stalled}"));
                 Err(this.failure(Kind::Time, format!("median of the stalled requests ≥ {}", milliseconds(floor)), because, saw))
             }
         }
+    }
+
+    /// The median request lasts at least so long.
+    lasts_at_least = try_lasts_at_least(least: Duration) |this| {
+        let least_us = u64::try_from(least.as_micros()).unwrap_or(u64::MAX);
+        let latency = this.latency();
+        if latency.is_some_and(|latency| latency.median_us >= least_us) {
+            let measured = latency.map(|latency| latency.to_string());
+            return Ok(this.fact(format!("each ≥ {}", milliseconds(least_us)), measured));
+        }
+        let saw = latency.map_or_else(|| "no request".to_owned(), |latency| latency.to_string());
+        let because = "nothing ends such a wait earlier";
+        Err(this.failure(Kind::Time, format!("median of the requests ≥ {}", milliseconds(least_us)), because, saw))
     }
 
     /// Each request stalls exactly when its receiver on `receiver` was in pingpong mode before it.
@@ -201,19 +240,27 @@ assertions! {
         };
         let stalled = wait(this.seen, request).is_some();
         let saw = format!(
-            "request {}: the {receiver} was {}in pingpong mode, and it {}",
+            "request {} {}, and the {receiver} was {}in pingpong mode before it",
             request.number,
-            if stalled { "not " } else { "" },
-            if stalled { "stalled" } else { "did not stall" }
+            if stalled { "stalled" } else { "did not stall" },
+            if stalled { "not " } else { "" }
         );
         let because = "outside pingpong mode the receiver acknowledges at once (__tcp_ack_snd_check, tcp_in_quickack_mode)";
-        Err(this.failure(Kind::Law, format!("a stall exactly where the {receiver} is in pingpong mode"), because, saw))
+        Err(this.failure(Kind::Law, format!("a stall exactly where the {receiver} is in pingpong mode"), because, saw).about(this.seen, request))
     }
 
-    /// A side sends so many data segments in all, retransmissions left out.
+    /// A side sends so many data segments in all, retransmissions left out, and each request as many as the next. Requests
+    /// in which the machine was late may send more.
     data_segments = try_data_segments(side: Side, count: u32) |this| {
+        let requests = this.seen.requests.len() as u32;
         let seen = this.seen.sockets[side].data_segments;
-        if seen == Some(count) {
+        let mut late = this.seen.requests.iter().filter(|request| was_late(this.seen, request)).peekable();
+        let explained = seen != Some(count)
+            && late.peek().is_some()
+            && requests > 0
+            && count.is_multiple_of(requests)
+            && this.first_on_time(|request| request.data_segments[side] != Some(count / requests)).is_none();
+        if seen == Some(count) || explained {
             return Ok(this.fact(format!("{side} {count} data segments"), None));
         }
         let saw = seen.map_or_else(|| "unknown: the kernel does not count them".to_owned(), |seen| format!("{seen} data segments"));
@@ -221,15 +268,21 @@ assertions! {
         Err(this.failure(Kind::Segments, format!("{count} data segments from the {side}"), because, saw))
     }
 
-    /// A side sends so many data segments in each request.
+    /// A side sends so many data segments in each request; one in which the machine was late may send more.
     segments_per_request = try_segments_per_request(side: Side, count: u32) |this| {
-        let Some(other) = this.seen.requests.iter().find(|request| request.data_segments[side] != Some(count)) else {
-            return Ok(this.fact(format!("{side} {count} data segments a request"), None));
+        let Some(other) = this.first_on_time(|request| request.data_segments[side] != Some(count)) else {
+            return Ok(this.fact(format!("{side} {count} data segment{} a request", plural(count)), None));
         };
-        let seen = other.data_segments[side].map_or_else(|| "an unknown number of".to_owned(), |seen| seen.to_string());
-        let saw = format!("{seen} data segments in request {}", other.number);
-        let because = "tcpi_data_segs_out less tcpi_total_retrans, before and after each request";
-        Err(this.failure(Kind::Segments, format!("{count} data segments from the {side} in each request"), because, saw))
+        Err(this.segments(side, other, format!("{count} data segment{} from the {side} in each request", plural(count))))
+    }
+
+    /// A side sends fewer data segments than so many in each request; one in which the machine was late may send more.
+    fewer_segments_per_request = try_fewer_segments_per_request(side: Side, count: u32) |this| {
+        let wrong = this.first_on_time(|request| request.data_segments[side].is_none_or(|seen| seen >= count));
+        let Some(other) = wrong else {
+            return Ok(this.fact(format!("{side} fewer than {count} data segments a request"), None));
+        };
+        Err(this.segments(side, other, format!("fewer than {count} data segments from the {side} in each request")))
     }
 
     /// A side sends so many segments without data in all.
@@ -248,8 +301,9 @@ assertions! {
         let most = |request: &Request| {
             request.holds.iter().filter(|hold| hold.socket == side.into()).map(|hold| hold.bytes).max().unwrap_or(0)
         };
-        let other = this.stalled().find(|request| most(request) != bytes);
-        let stalls = this.stalled().next().is_some();
+        let shows = || this.stalled().filter(|request| !was_late(this.seen, request));
+        let other = shows().find(|request| most(request) != bytes);
+        let stalls = shows().next().is_some();
         match other {
             None if stalls => Ok(this.fact(format!("{side} holds {bytes} bytes"), None)),
             other => {
@@ -258,7 +312,11 @@ assertions! {
                     |request| format!("{} bytes in request {}", most(request), request.number),
                 );
                 let because = "bytes written and not yet sent when a write returns (SIOCOUTQNSD)";
-                Err(this.failure(Kind::Held, format!("{bytes} bytes held by the {side} in each stalled request"), because, saw))
+                let failure = this.failure(Kind::Held, format!("{bytes} bytes held by the {side} in each stalled request"), because, saw);
+                Err(match other {
+                    Some(request) => failure.about(this.seen, request),
+                    None => failure,
+                })
             }
         }
     }
@@ -278,12 +336,54 @@ assertions! {
         let causes = &this.verdict.causes;
         let fits = causes.iter().any(|cause| (cause.socket, cause.rule, cause.released_by) == (side.into(), rule, released_by));
         if fits {
-            return Ok(this.fact(format!("{} until {}", rule.words(), released_by.words()), None));
+            return Ok(this.fact(format!("{side} held by {} until {}", rule.words(), released_by.words()), None));
         }
         let saw = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let saw = if saw.is_empty() { "nothing held".to_owned() } else { saw };
         let because = "the socket's options and what moved between the hold's begin and end: bare ACKs, counters";
         Err(this.failure(Kind::Cause, format!("the {side} holds: {} until {}", rule.words(), released_by.words()), because, saw))
+    }
+
+    /// Some write of a side leaves at least so many bytes held.
+    held_at_least = try_held_at_least(side: Side, bytes: u32) |this| {
+        let most = this.seen.most_held(side);
+        if most >= bytes {
+            return Ok(this.fact(format!("{side} holds {bytes} bytes or more"), None));
+        }
+        let because = "bytes written and not yet sent when a write returns (SIOCOUTQNSD)";
+        Err(this.failure(Kind::Held, format!("{bytes} bytes or more held by the {side}"), because, format!("{most} bytes held")))
+    }
+
+    /// Whatever a side's socket holds at the end of a write leaves by this, and it does hold something.
+    released = try_released(side: Side, released_by: Release) |this| {
+        let because = "what moved between the hold's begin and end: own steps, bare ACKs, counters";
+        let expected = format!("what the {side} holds is released by {}", released_by.words());
+        let shows = this.seen.requests.iter().filter(|request| !was_late(this.seen, request));
+        let mut holds = shows.flat_map(|request| request.holds.iter().map(move |hold| (request.number, hold)));
+        let mut holds = holds.by_ref().filter(|(_, hold)| hold.socket == side.into()).peekable();
+        if holds.peek().is_none() {
+            return Err(this.failure(Kind::Held, expected, because, format!("the {side} held nothing")));
+        }
+        match holds.find(|(_, hold)| hold.released_by != released_by) {
+            None => Ok(this.fact(format!("{side} holds until {}", released_by.words()), None)),
+            Some((number, hold)) => {
+                let saw = format!("request {number}: {} bytes released by {}", hold.bytes, hold.released_by.words());
+                Err(this.failure(Kind::Cause, expected, because, saw))
+            }
+        }
+    }
+
+    /// Each request, judged by itself, is as `judge` says. `None` from it leaves a request out, for one in which the machine
+    /// was late; one at least must remain. `holds` says in words what is then established.
+    each = try_each(kind: Kind, holds: &str, because: &str, judge: impl Fn(&Request) -> Option<Result<(), String>>) |this| {
+        let mut judged = this.seen.requests.iter().filter_map(|request| Some((request.number, judge(request)?))).peekable();
+        if judged.peek().is_none() {
+            return Err(this.failure(kind, holds, because, "no request that shows it"));
+        }
+        match judged.find_map(|(number, verdict)| Some((number, verdict.err()?))) {
+            None => Ok(this.fact(holds, None)),
+            Some((number, saw)) => Err(this.failure(kind, holds, because, format!("request {number}: {saw}"))),
+        }
     }
 
     /// One of the namespace's counters moves by exactly so much over the play.

@@ -29,12 +29,13 @@ use crate::kernel::Kernel;
 use crate::observation::Environment;
 use crate::sys::counters::{Counters, Reader};
 use crate::sys::device::{self, RouteMetrics};
+use crate::sys::options::{self, SocketOption};
 use crate::sys::veth::{self, TokenBucket};
-use crate::sys::{counters, namespace, options};
+use crate::sys::{counters, namespace};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -323,6 +324,25 @@ impl Lab {
         // reno is always built in and always allowed; where even that is refused the default has to do.
         let _ = options::set_congestion_control(&socket, "reno");
         Ok(socket)
+    }
+
+    /// A connected pair of sockets, blocking, for a question that is no exchange; `early` is set on both before the
+    /// handshake.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn pair(&self, early: &[(SocketOption, i32)]) -> io::Result<Sides<Socket>> {
+        let [listener, client] = [self.socket(Side::Server)?, self.socket(Side::Client)?];
+        for (option, value) in early {
+            options::set(&listener, *option, *value)?;
+            options::set(&client, *option, *value)?;
+        }
+        listener.bind(&SocketAddr::new(self.address(), 0).into())?;
+        listener.listen(1)?;
+        client.connect(&listener.local_addr()?)?;
+        let (server, _) = listener.accept()?;
+        Ok(Sides { client, server })
     }
 
     /// Whether the namespace's counters move for this lab alone.

@@ -12,7 +12,7 @@ mod story;
 pub use capture::{Bytes, Flags, Frame, Frames, Silence, shape, silences};
 pub use path::Direction;
 pub use stats::{Summary, milliseconds};
-pub use story::{Story, release, word};
+pub use story::{Story, release};
 
 #[cfg(test)]
 pub(crate) use story::tests as story_tests;
@@ -53,8 +53,10 @@ pub struct Observation {
     /// Time from the first request's start to the last one's end, microseconds.
     pub elapsed_us: u64,
     /// What a wire did to the frames that each side sent; `None` on loopback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<Sides<Direction>>,
     /// Every segment; `None` where no capture was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<Frames>,
 }
 
@@ -151,6 +153,7 @@ pub struct Request {
     /// The first is 1.
     pub number: u32,
     /// When it began, microseconds from the start of the first.
+    #[serde(default)]
     pub at_us: u64,
     /// From the client's first step that is no pause to the end of its script, microseconds.
     pub latency_us: u64,
@@ -162,6 +165,9 @@ pub struct Request {
     pub holds: Vec<Hold>,
     /// Both sockets at the first moment when neither side could go on.
     pub blocked: Option<Sides<SocketState>>,
+    /// What `sock_diag` listed of both sockets at that moment, where it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listed: Option<Sides<Listed>>,
     /// Data segments that each side sent, retransmissions left out.
     pub data_segments: Sides<Option<u32>>,
     /// Segments without data that each side sent.
@@ -170,6 +176,10 @@ pub struct Request {
     pub delayed_acks: Option<i64>,
     /// How long the playing thread waited for a CPU, microseconds.
     pub run_queue_us: Option<u64>,
+    /// The longest time that one step took, or passed before the next one while nobody waited, microseconds; `None` where
+    /// two threads played.
+    #[serde(default)]
+    pub longest_step_us: Option<u64>,
 }
 
 /// A socket's state as a receiver.
@@ -185,6 +195,7 @@ pub struct Receiver {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Write {
     /// When the call returned, microseconds from the start of the first request.
+    #[serde(default)]
     pub at_us: i64,
     /// Who wrote.
     pub socket: Socket,
@@ -202,6 +213,7 @@ pub struct Write {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
     /// When the write returned, microseconds from the start of the first request.
+    #[serde(default)]
     pub at_us: i64,
     /// Whose socket held them.
     pub socket: Socket,
@@ -352,6 +364,37 @@ pub struct SocketState {
     pub receive_window: Option<u32>,
     /// The window that the peer offers, bytes (`tcpi_snd_wnd`).
     pub send_window: Option<u32>,
+}
+
+/// A socket as `sock_diag` lists it: what `ss -tnoi` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// The pending timer.
+    pub timer: PendingTimer,
+    /// Until it fires, milliseconds.
+    pub timer_ms: u32,
+    /// Bytes received and not read.
+    pub receive_queue: u32,
+    /// Bytes written and not acknowledged, sent or not.
+    pub send_queue: u32,
+    /// The `TCP_INFO` that came with it.
+    pub state: SocketState,
+}
+
+/// The timer that a socket has pending, as `sock_diag` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PendingTimer {
+    /// None, or one that this kernel does not list.
+    None,
+    /// Retransmission or tail loss probe.
+    Retransmit,
+    /// The window probe, which also ends a cork.
+    Persist,
+    /// A delayed ACK; kernels before 7.1 list it as none.
+    DelayedAck,
+    /// Any other.
+    Other,
 }
 
 impl SocketState {

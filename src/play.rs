@@ -44,6 +44,7 @@ pub struct Play {
     order: Order,
     fresh: bool,
     capture: bool,
+    listed: bool,
     deadline: Duration,
 }
 
@@ -60,7 +61,7 @@ pub enum PlayError {
         waiting: Vec<Waiting>,
     },
     /// A wait lasted longer than the deadline.
-    #[error("request {request}: nothing happened for {} s: {}; the kernel let go of nothing", .after.as_secs(), list(.waiting))]
+    #[error("request {request}: nothing happened for {}: {}; the kernel let go of nothing", time(*.after), list(.waiting))]
     Deadline {
         /// The first is 1.
         request: u32,
@@ -69,13 +70,15 @@ pub enum PlayError {
         /// Who waits where.
         waiting: Vec<Waiting>,
     },
-    /// The peer shut down while a read still waited.
-    #[error("request {request}: {waiting}, and its peer has shut down; play one request, or a connection for each")]
+    /// A read waited for a side that had shut down, or a side wrote after its own shutdown.
+    #[error("request {request}: {waiting}, and the {by} has shut down; play one request, or a connection for each")]
     Closed {
         /// The first is 1.
         request: u32,
         /// Who waits where.
         waiting: Waiting,
+        /// Who shut down.
+        by: Side,
     },
     /// An option was refused.
     #[error("the {socket}'s socket refuses {setting}: {source}")]
@@ -128,6 +131,22 @@ impl fmt::Display for Waiting {
     }
 }
 
+impl PlayError {
+    /// What a side is told whose step met the end of the stream.
+    fn closed(request: u32, waiting: Waiting) -> Self {
+        let reads = matches!(waiting.step, Some(Step::Read(_)));
+        let by = if reads { waiting.side.peer() } else { waiting.side };
+        Self::Closed { request, waiting, by }
+    }
+}
+
+fn time(span: Duration) -> String {
+    match span.as_millis() {
+        ms if ms % 1000 == 0 => format!("{} s", ms / 1000),
+        ms => format!("{ms} ms"),
+    }
+}
+
 fn list(waiting: &[Waiting]) -> String {
     waiting.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -136,7 +155,15 @@ impl Play {
     /// One request of an exchange, in order [`Order::Ordered`].
     #[must_use]
     pub fn new(exchange: Exchange) -> Self {
-        Self { exchange, requests: 1, order: Order::default(), fresh: false, capture: false, deadline: DEADLINE }
+        Self {
+            exchange,
+            requests: 1,
+            order: Order::default(),
+            fresh: false,
+            listed: false,
+            capture: false,
+            deadline: DEADLINE,
+        }
     }
 
     /// So many requests, one after another.
@@ -165,6 +192,13 @@ impl Play {
     #[must_use]
     pub fn capture(mut self) -> Self {
         self.capture = true;
+        self
+    }
+
+    /// Asks `sock_diag` for both sockets when neither side can go on; in order [`Order::Ordered`] only.
+    #[must_use]
+    pub fn listed(mut self) -> Self {
+        self.listed = true;
         self
     }
 
@@ -204,13 +238,13 @@ impl Play {
             let first = requests.len() as u32;
             let started = Instant::now();
             let run = match self.order {
-                Order::Ordered => ordered::run(lab, &mut open, self.deadline, first, each)?,
+                Order::Ordered => ordered::run(lab, &mut open, self, first, each)?,
                 Order::Turns | Order::Free => threads::run(lab, &mut open, self.order, self.deadline, first, each)?,
             };
             elapsed += started.elapsed();
             for (pair, lap) in run.boundaries.windows(2).zip(&run.latencies) {
                 let number = requests.len() as u32 + 1;
-                spans.push(Span { request: number, from: lap.started });
+                spans.push(Span { request: number, from: lap.started.unwrap_or(started) });
                 requests.push(request(number, &pair[0], &pair[1], lap, spans[0].from));
             }
             // What closing takes is of no request.

@@ -7,6 +7,7 @@ mod pattern;
 
 pub use pattern::Pattern;
 
+use crate::exchange::Side;
 use crate::observation::{Hold, Observation, Release, Request, Rule, Socket};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -57,7 +58,12 @@ impl Verdict {
     pub fn of(seen: &Observation) -> Self {
         let waits: Vec<Option<Wait>> = seen.requests.iter().map(|request| wait(seen, request)).collect();
         let stalled: Vec<bool> = waits.iter().map(Option::is_some).collect();
-        let late = late_requests(seen, &stalled);
+        let late = late_requests(seen);
+        // Lateness takes delayed ACKs away and adds none that anybody waits for, in the request itself and in the next.
+        let kept = |request: &Request| was_late(seen, request) || kept_from_cpu(seen, request);
+        let kept: Vec<bool> = seen.requests.iter().map(kept).collect();
+        let punctual = |i: usize| !kept[i] && (i == 0 || !kept[i - 1]);
+        let on_time: Vec<Option<Wait>> = (0..waits.len()).filter(|i| punctual(*i)).map(|i| waits[i]).collect();
         let numbers =
             |flags: &[bool]| flags.iter().zip(1..).filter(|(flag, _)| **flag).map(|(_, number)| number).collect();
         let pattern = Pattern::of(&stalled, &late);
@@ -68,7 +74,7 @@ impl Verdict {
             .filter(|((late, stalled), number)| **late && pattern.expects(*number) != **stalled);
         Self {
             pattern,
-            wait: usual(&waits),
+            wait: usual(&on_time).or_else(|| waits.iter().flatten().max().copied()),
             stalled: numbers(&stalled),
             explained: explained.map(|(_, number)| number).collect(),
             causes: causes(seen),
@@ -171,20 +177,28 @@ pub fn wait(seen: &Observation, request: &Request) -> Option<Wait> {
 
 fn stalls(seen: &Observation, hold: &Hold) -> Option<Wait> {
     match hold.released_by {
+        // Nobody waited: the timer fired while the thread that would have gone on was kept from its CPU.
+        _ if !hold.waited => None,
         Release::DelayedAck => Some(Wait::DelayedAck(1)),
         Release::PersistTimer | Release::Never | Release::LossProbe => Some(Wait::PersistTimer),
         // On loopback the ACK is there at once; where the path takes a millisecond it is a wait.
-        Release::Ack | Release::Reply if hold.waited && has_path(seen) => Some(Wait::RoundTrip),
+        Release::Ack | Release::Reply if has_path(seen) => Some(Wait::RoundTrip),
         Release::Ack | Release::Reply | Release::OwnStep => None,
     }
+}
+
+/// Whether a timer let go while a side could have gone on.
+fn overtaken(hold: &Hold) -> bool {
+    !hold.waited && matches!(hold.released_by, Release::DelayedAck | Release::PersistTimer | Release::LossProbe)
 }
 
 fn has_path(seen: &Observation) -> bool {
     seen.environment.place == "wire"
 }
 
-/// The longest kind of wait, and the usual number of delayed ACKs.
-fn usual(waits: &[Option<Wait>]) -> Option<Wait> {
+/// What stalled requests wait for: the longest kind of wait, and the usual number of delayed ACKs.
+#[must_use]
+pub fn usual(waits: &[Option<Wait>]) -> Option<Wait> {
     let longest = waits.iter().flatten().max().copied()?;
     let Wait::DelayedAck(most) = longest else { return Some(longest) };
     let times = |quanta: u32| waits.iter().filter(|wait| **wait == Some(Wait::DelayedAck(quanta))).count();
@@ -196,24 +210,60 @@ fn usual(waits: &[Option<Wait>]) -> Option<Wait> {
 /// A reply that leaves later than the delayed-ACK timeout after the last data came takes its receiver out of
 /// pingpong mode (`tcp_event_data_sent`), so the next request does not stall. A thread kept from its CPU between
 /// two writes lets the timer fire before the second one, which is then not held. Both show in the kernel's own state.
-fn late_requests(seen: &Observation, stalled: &[bool]) -> Vec<bool> {
-    let ato_ms = u32::try_from(seen.environment.delayed_ack_us / 1000).unwrap_or(u32::MAX);
-    let receiver = seen.requests.iter().flat_map(|request| &request.holds).map(|hold| hold.socket.side().peer()).next();
-    let Some(receiver) = receiver else { return vec![false; stalled.len()] };
+fn late_requests(seen: &Observation) -> Vec<bool> {
+    let ato_us = seen.environment.delayed_ack_us;
+    let holds = || seen.requests.iter().flat_map(|request| &request.holds);
+    let telling = holds().find(|hold| stalls(seen, hold).is_some()).or_else(|| holds().next());
+    let receiver = telling.map_or(Side::Server, |hold| hold.socket.side().peer());
     let late_reply = |request: &Request| {
         let replies = request.writes.iter().filter(|write| write.socket.side() == receiver);
-        replies.filter_map(|write| write.since_received_ms).any(|since| since >= ato_ms)
+        let written = replies.filter_map(|write| write.since_received_ms).max();
+        // A corked reply leaves with the step that clears the cork.
+        let corked = request.holds.iter().filter(|hold| hold.socket.side() == receiver && !hold.waited);
+        let corked = corked.map(|hold| hold.lasted_us + seen.environment.jiffy_us).max().unwrap_or(0);
+        written.is_some_and(|since| u64::from(since) * 1000 + corked >= ato_us)
     };
-    let timer_between =
-        |request: &Request| request.holds.is_empty() && request.delayed_acks.is_some_and(|fired| fired > 0);
+    let timer_between = |request: &Request| match request.delayed_acks {
+        Some(fired) => request.holds.is_empty() && fired > 0,
+        // Where others share the counters, the scheduler's own account of the thread has to do.
+        None => wait(seen, request).is_none() && kept_from_cpu(seen, request),
+    };
     seen.requests
         .iter()
         .enumerate()
         .map(|(i, request)| match request.receivers[receiver].pingpong {
+            _ if was_late(seen, request) => true,
+            // The client's answer to the last reply is this request itself, before anybody is held for it.
+            _ if receiver == Side::Client => late_reply(request) || timer_between(request),
             Some(false) => i > 0 && late_reply(&seen.requests[i - 1]),
             _ => timer_between(request),
         })
         .collect()
+}
+
+/// Whether the playing thread waited so long for a CPU that a delayed ACK may have been sent meanwhile.
+pub(crate) fn kept_from_cpu(seen: &Observation, request: &Request) -> bool {
+    let floor = seen.environment.delayed_ack_us.saturating_sub(seen.environment.jiffy_us);
+    request.run_queue_us.is_some_and(|waited| waited >= floor)
+}
+
+/// Whether the requests in which the machine was not late stall exactly where a pattern says, and one of them does where it
+/// says that any do.
+#[must_use]
+pub fn fits(seen: &Observation, pattern: Pattern) -> bool {
+    let late = late_requests(seen);
+    let sure = || seen.requests.iter().zip(&late).filter(|(_, late)| !**late).map(|(request, _)| request);
+    let stalls = |request: &Request| wait(seen, request).is_some();
+    sure().all(|request| stalls(request) == pattern.expects(request.number))
+        && (pattern == Pattern::None || sure().any(stalls))
+}
+
+/// Whether the player was kept from its CPU for so long that a request shows nothing: a timer let held bytes go while
+/// steps were left to take, or as much time passed between two steps as a delayed ACK takes.
+#[must_use]
+pub fn was_late(seen: &Observation, request: &Request) -> bool {
+    let timer = seen.environment.delayed_ack_us.saturating_sub(2 * seen.environment.jiffy_us);
+    request.holds.iter().any(overtaken) || request.longest_step_us.is_some_and(|us| us >= timer)
 }
 
 fn causes(seen: &Observation) -> Vec<Cause> {

@@ -1,12 +1,24 @@
 //! The chapter's claims, part by part.
 
+mod corks;
+mod knobs;
 mod lab_one;
+mod lab_three;
+mod lab_two;
+mod rules_receiver;
+mod rules_sender;
 
 use super::Claim;
 
-/// Write-write-read: the pattern that the whole chapter is about.
-pub(super) const WWR: &str = "C: W10 W10 R20 / S: R20 W20";
-
 pub(super) fn claims() -> Vec<&'static Claim> {
-    [lab_one::CLAIMS].into_iter().flatten().collect()
+    let parts = [
+        rules_sender::CLAIMS,
+        rules_receiver::CLAIMS,
+        lab_one::CLAIMS,
+        lab_two::CLAIMS,
+        lab_three::CLAIMS,
+        corks::CLAIMS,
+        knobs::CLAIMS,
+    ];
+    parts.into_iter().flatten().collect()
 }

@@ -46,7 +46,7 @@ impl Evidence {
 
     /// What several chains established, each under its label.
     #[must_use]
-    pub fn of<const N: usize>(parts: [(&str, Expect<'_>); N]) -> Self {
+    pub fn of<'a>(parts: impl IntoIterator<Item = (&'a str, Expect<'a>)>) -> Self {
         let mut canonical = Vec::new();
         let mut measured = Vec::new();
         for (label, expect) in parts {
@@ -64,6 +64,13 @@ impl Evidence {
     #[must_use]
     pub fn and(mut self, canonical: impl AsRef<str>) -> Self {
         self.canonical = format!("{}; {}", self.canonical, canonical.as_ref());
+        self
+    }
+
+    /// The same with this run's own figures.
+    #[must_use]
+    pub fn measuring(mut self, measured: impl Into<String>) -> Self {
+        self.measured = measured.into();
         self
     }
 }

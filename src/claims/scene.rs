@@ -13,6 +13,7 @@ pub struct Scene {
     requests: u32,
     order: Order,
     fresh: bool,
+    listed: bool,
     deadline: Option<Duration>,
     under: Vec<fn(Conditions) -> Conditions>,
 }
@@ -26,6 +27,7 @@ impl Scene {
             requests: 1,
             order: Order::default(),
             fresh: false,
+            listed: false,
             deadline: None,
             under: Vec::new(),
         }
@@ -52,6 +54,13 @@ impl Scene {
         self
     }
 
+    /// Asks `sock_diag` for both sockets when neither side can go on.
+    #[must_use]
+    pub fn listed(mut self) -> Self {
+        self.listed = true;
+        self
+    }
+
     /// The longest single wait.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
@@ -66,6 +75,11 @@ impl Scene {
         self
     }
 
+    pub(super) fn instead(mut self, notation: &str) -> Self {
+        notation.clone_into(&mut self.notation);
+        self
+    }
+
     pub(super) fn conditions(&self, base: Conditions) -> Conditions {
         self.under.iter().fold(base, |conditions, change| change(conditions))
     }
@@ -74,6 +88,9 @@ impl Scene {
         let mut play = Play::new(twist(self.notation.parse()?)).requests(self.requests).order(self.order);
         if self.fresh {
             play = play.fresh();
+        }
+        if self.listed {
+            play = play.listed();
         }
         Ok(match self.deadline {
             Some(deadline) => play.deadline(deadline),
@@ -86,4 +103,9 @@ impl From<&str> for Scene {
     fn from(notation: &str) -> Self {
         Self::of(notation)
     }
+}
+
+/// An exchange in notation that the catalogue itself wrote.
+pub(super) fn parsed(notation: &str) -> Exchange {
+    notation.parse().unwrap_or_default()
 }

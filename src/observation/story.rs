@@ -1,6 +1,6 @@
 //! Which of the captured segments tell how held bytes left.
 
-use super::{Frame, Hold, Observation, Release, Rule, milliseconds};
+use super::{Frame, Hold, Observation, Release, milliseconds};
 
 /// The segments around one hold, as indices into the capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Observation {
             format!(
                 "request {request}: the header, {} bytes; the next write is held in the {socket}'s socket, {bytes} bytes ({})",
                 header.payload,
-                word(*rule)
+                rule.words()
             ),
         ));
         if let Some(releaser) = story.releaser {
@@ -97,18 +97,6 @@ impl super::Socket {
     }
 }
 
-/// A rule in a word or two.
-#[must_use]
-pub fn word(rule: Rule) -> &'static str {
-    match rule {
-        Rule::Nagle => "Nagle",
-        Rule::Cork => "TCP_CORK",
-        Rule::More => "MSG_MORE",
-        Rule::CongestionWindow => "congestion window",
-        Rule::Other => "no rule for small writes",
-    }
-}
-
 /// What ended a hold, in a word or two.
 #[must_use]
 pub fn release(release: Release) -> &'static str {
@@ -128,7 +116,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::exchange::Side;
     use crate::observation::capture::tests::stalled;
-    use crate::observation::{Bytes, Environment, Frames, Order, Request, SCHEMA, Socket, Write};
+    use crate::observation::{Bytes, Environment, Frames, Order, Request, Rule, SCHEMA, Socket, Write};
     use std::time::Duration;
 
     /// One stalled request over a wire of 10 ms, with bytes for every frame.
@@ -172,6 +160,8 @@ pub(crate) mod tests {
                 ],
                 holds: vec![hold],
                 blocked: None,
+                listed: None,
+                longest_step_us: None,
                 data_segments: Default::default(),
                 bare_acks: Default::default(),
                 delayed_acks: Some(1),

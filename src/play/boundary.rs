@@ -3,9 +3,10 @@
 use super::microseconds;
 use crate::exchange::{Side, Sides};
 use crate::lab::Lab;
-use crate::observation::{Receiver, Request, SocketState};
+use crate::observation::{Listed, PendingTimer, Receiver, Request, SocketState};
 use crate::sys::tcp_info::TcpInfo;
-use crate::sys::{clock, options, options::SocketOption};
+use crate::sys::{clock, diag, options, options::SocketOption};
+use socket2::Socket;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -19,11 +20,13 @@ pub(super) struct Boundary {
 }
 
 /// How long one request took, and what both sockets looked like when neither side could go on.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Lap {
-    pub(super) started: Instant,
+    pub(super) started: Option<Instant>,
     pub(super) latency: Duration,
     pub(super) blocked: Option<Sides<SocketState>>,
+    pub(super) listed: Option<Sides<Listed>>,
+    pub(super) longest_step: Option<Duration>,
 }
 
 impl Boundary {
@@ -59,12 +62,14 @@ pub(super) fn request(number: u32, before: &Boundary, after: &Boundary, lap: &La
     };
     Request {
         number,
-        at_us: microseconds(lap.started.saturating_duration_since(origin)),
+        at_us: lap.started.map_or(0, |started| microseconds(started.saturating_duration_since(origin))),
         latency_us: microseconds(lap.latency),
         receivers: before.receivers,
         writes: Vec::new(),
         holds: Vec::new(),
         blocked: lap.blocked,
+        listed: lap.listed,
+        longest_step_us: lap.longest_step.map(microseconds),
         data_segments: Sides::from_fn(|side| data_segments(&before.states[side], &after.states[side])),
         bare_acks: Sides::from_fn(|side| grown(SocketState::bare_acks, side)),
         delayed_acks: difference(before.delayed_acks, after.delayed_acks),
@@ -87,6 +92,32 @@ pub(super) fn pingpong(socket: impl AsFd) -> Option<bool> {
 /// What `TCP_INFO` tells of a socket now; all unknown where it cannot be read.
 pub(super) fn state(socket: impl AsFd) -> SocketState {
     TcpInfo::read(socket).map(|info| from_info(&info)).unwrap_or_default()
+}
+
+/// What one `sock_diag` dump lists of both sockets; `None` where the kernel has no such dump.
+pub(super) fn listed(client: &Socket, server: &Socket) -> Option<Sides<Listed>> {
+    let ends = |socket: &Socket| Some((socket.local_addr().ok()?.as_socket()?, socket.peer_addr().ok()?.as_socket()?));
+    let wanted = Sides { client: ends(client)?, server: ends(server)? };
+    let family = if wanted.client.0.is_ipv6() { diag::Family::V6 } else { diag::Family::V4 };
+    let sockets = diag::sockets(family).ok()?;
+    let find = |(local, remote)| {
+        let socket = sockets.iter().find(|socket| socket.local == local && socket.remote == remote)?;
+        let timer = match socket.timer {
+            diag::Timer::None => PendingTimer::None,
+            diag::Timer::Retransmit => PendingTimer::Retransmit,
+            diag::Timer::Persist => PendingTimer::Persist,
+            diag::Timer::DelayedAck => PendingTimer::DelayedAck,
+            diag::Timer::KeepAlive | diag::Timer::TimeWait | diag::Timer::Other(_) => PendingTimer::Other,
+        };
+        Some(Listed {
+            timer,
+            timer_ms: socket.timer_ms,
+            receive_queue: socket.receive_queue,
+            send_queue: socket.send_queue,
+            state: from_info(socket.info.as_ref()?),
+        })
+    };
+    Some(Sides { client: find(wanted.client)?, server: find(wanted.server)? })
 }
 
 pub(super) fn from_info(info: &TcpInfo) -> SocketState {

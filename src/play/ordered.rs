@@ -4,17 +4,17 @@
 //! relay forwards what it has, the server runs until it blocks, and round again. Only when none of them can
 //! go on does the thread wait, for the kernel or for a pause.
 
-use super::boundary::{Boundary, Lap, state};
+use super::boundary::{Boundary, Lap, listed, state};
 use super::connection::{Between, Connection};
 use super::endpoint::{Attempt, Endpoint, Need};
 use super::watch::{Before, Seen, Watch};
-use super::{PlayError, call};
+use super::{Play, PlayError, call};
 use crate::exchange::{Sides, Step};
 use crate::lab::Lab;
 use crate::observation::Socket as Name;
 use crate::sys::transfer::{self, Flags, Interest};
 use std::io::ErrorKind;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// What one connection's requests came to.
@@ -30,13 +30,21 @@ pub(super) struct Run {
 pub(super) fn run(
     lab: &Lab,
     connection: &mut Connection,
-    deadline: Duration,
+    play: &Play,
     first: u32,
     requests: u32,
 ) -> Result<Run, PlayError> {
     let Connection { client, server, relay, .. } = connection;
     let sockets = Sockets::clone_of(client, server, relay.as_ref())?;
-    let mut player = Player { relay: relay.as_ref(), watches: sockets.watches(lab), deadline, request: first };
+    let mut player = Player {
+        relay: relay.as_ref(),
+        watches: sockets.watches(lab),
+        deadline: play.deadline,
+        listed: play.listed,
+        request: first,
+        stepped: Instant::now(),
+        longest_step: Duration::ZERO,
+    };
     let mut boundaries = vec![Boundary::look(lab, &client.socket, &server.socket)];
     let mut latencies = Vec::new();
     for request in first..first + requests {
@@ -51,6 +59,9 @@ pub(super) fn run(
     }
     Ok(Run { boundaries, latencies, seen })
 }
+
+/// A socket and what is waited for on it.
+type Waits<'a> = (BorrowedFd<'a>, Interest);
 
 /// Handles to the same sockets, so that watching does not borrow the scripts.
 struct Sockets(Vec<(Name, socket2::Socket, usize)>);
@@ -77,16 +88,22 @@ struct Player<'a> {
     /// The client's, the server's, and the relay's two.
     watches: Vec<Watch<'a>>,
     deadline: Duration,
+    /// Whether to ask `sock_diag` when neither side can go on.
+    listed: bool,
     request: u32,
+    /// When the last step or wait ended, and the longest time since such an end in this request.
+    stepped: Instant,
+    longest_step: Duration,
 }
 
 impl Player<'_> {
     fn request(&mut self, client: &mut Endpoint, server: &mut Endpoint) -> Result<Lap, PlayError> {
         client.rewind();
         server.rewind();
+        (self.stepped, self.longest_step) = (Instant::now(), Duration::ZERO);
         let mut started = Instant::now();
         let mut ended = None;
-        let mut blocked = None;
+        let mut lap = Lap::default();
         let mut progress = Instant::now();
         loop {
             if client.is_idle() && !client.finished() {
@@ -99,21 +116,27 @@ impl Player<'_> {
             let relay_moved = self.forward()?;
             let (server_moved, server_need) = self.run(server)?;
             if client.finished() && server.finished() {
-                let latency = ended.unwrap_or_else(Instant::now).saturating_duration_since(started);
-                return Ok(Lap { started, latency, blocked });
+                lap.latency = ended.unwrap_or_else(Instant::now).saturating_duration_since(started);
+                lap.started = Some(started);
+                lap.longest_step = Some(self.longest_step);
+                return Ok(lap);
             }
             if client_moved || relay_moved || server_moved {
                 progress = Instant::now();
                 continue;
             }
             self.refuse_deadlock(client, server)?;
-            if blocked.is_none() && (client_need == Some(Need::Readable) || server_need == Some(Need::Readable)) {
-                blocked = Some(Sides { client: state(&client.socket), server: state(&server.socket) });
+            let readers = [(&*client, client_need), (&*server, server_need)];
+            let readers = readers.into_iter().filter(|(_, need)| *need == Some(Need::Readable)).map(|(side, _)| side);
+            let readers: Vec<_> = readers.map(|side| (side.socket.as_fd(), Interest::READ)).collect();
+            if lap.blocked.is_none() && !readers.is_empty() {
+                self.look(client, server, &readers, &mut lap)?;
             }
             for watch in &mut self.watches {
                 watch.waits();
             }
             self.wait([(client, client_need), (server, server_need)], progress)?;
+            self.stepped = Instant::now();
             for watch in &mut self.watches {
                 watch.look(Before::Other);
             }
@@ -127,9 +150,7 @@ impl Player<'_> {
             let Some(step) = side.current().cloned() else { return Ok((moved, None)) };
             match side.attempt()? {
                 Attempt::Blocked(need) => return Ok((moved, Some(need))),
-                Attempt::Closed => {
-                    return Err(PlayError::Closed { request: self.request + 1, waiting: side.waiting() });
-                }
+                Attempt::Closed => return Err(PlayError::closed(self.request + 1, side.waiting())),
                 Attempt::Part => self.stepped(side.name(), None),
                 Attempt::Done => self.stepped(side.name(), Some(&step)),
             }
@@ -140,6 +161,8 @@ impl Player<'_> {
     /// After a step: looks at what its side wrote, and at every hold.
     fn stepped(&mut self, name: Name, step: Option<&Step>) {
         let request = self.request;
+        self.longest_step = self.longest_step.max(self.stepped.elapsed());
+        self.stepped = Instant::now();
         for watch in &mut self.watches {
             match step {
                 Some(step) if watch.name() == name && step.is_write() => watch.wrote(request, step),
@@ -183,6 +206,24 @@ impl Player<'_> {
         Ok(moved)
     }
 
+    /// Looks at both sockets, and keeps what it saw only if the readers still cannot go on afterwards: it is then one
+    /// moment, however late the thread came to look.
+    fn look(
+        &self,
+        client: &Endpoint,
+        server: &Endpoint,
+        readers: &[Waits<'_>],
+        lap: &mut Lap,
+    ) -> Result<(), PlayError> {
+        let listed = if self.listed { listed(&client.socket, &server.socket) } else { None };
+        let server_state = state(&server.socket);
+        let blocked = Sides { client: state(&client.socket), server: server_state };
+        if !poll(readers, Duration::ZERO)? {
+            (lap.blocked, lap.listed) = (Some(blocked), listed);
+        }
+        Ok(())
+    }
+
     /// Waits until some side can go on.
     fn wait(&mut self, sides: [(&mut Endpoint, Option<Need>); 2], progress: Instant) -> Result<(), PlayError> {
         let limit = progress + self.deadline;
@@ -223,7 +264,7 @@ impl Player<'_> {
 }
 
 /// Whether any socket became ready in time.
-fn poll(sockets: &[(std::os::fd::BorrowedFd<'_>, Interest)], timeout: Duration) -> Result<bool, PlayError> {
+fn poll(sockets: &[Waits<'_>], timeout: Duration) -> Result<bool, PlayError> {
     match transfer::wait(sockets, Some(timeout)) {
         Ok(ready) => Ok(ready.iter().any(|ready| ready.any())),
         Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),

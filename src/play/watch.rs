@@ -68,10 +68,18 @@ pub(super) enum Before {
 struct Open {
     request: u32,
     step: Step,
-    bytes: u32,
+    /// The most bytes held, and those held at the last look.
+    most: u32,
+    now: u32,
     rule: Rule,
     started: Instant,
     waited: bool,
+    before: Snapshot,
+}
+
+/// What a release is told by: how things stood before it.
+#[derive(Debug)]
+struct Snapshot {
     /// The peer's delayed ACKs and the own probes.
     counters: Option<[Option<u64>; 2]>,
     own: TcpInfo,
@@ -107,30 +115,56 @@ impl<'a> Watch<'a> {
             },
         ));
         match (holds, info) {
-            (true, Some(own)) => self.hold(request, step, held.unwrap_or(0), own, returned),
+            // Bytes that left between the two questions are held no more.
+            (true, Some(own)) if own.notsent_bytes != Some(0) => {
+                self.hold(request, step, held.unwrap_or(0), &own, returned)
+            }
             _ => self.look(Before::OwnStep),
         }
     }
 
-    /// Ends the hold if its bytes have left.
+    /// Ends the hold if its bytes have left. Where something else than its own side let go of a part of them, that part's
+    /// hold ends and the rest's begins.
     pub(super) fn look(&mut self, before: Before) {
-        if self.open.is_some()
-            && self.held() == Some(0)
-            && let Some(open) = self.open.take()
-        {
-            let released_by = match before {
-                Before::OwnStep => Release::OwnStep,
-                Before::Other => self.release(&open),
-            };
-            self.close(open, released_by);
+        if self.open.is_none() {
+            return;
+        }
+        let Some(held) = self.held() else { return };
+        let Some(mut open) = self.open.take() else { return };
+        if held >= open.now || (held > 0 && before == Before::OwnStep) {
+            open.now = held;
+            self.open = Some(open);
+            return;
+        }
+        let released_by = match before {
+            Before::OwnStep => Release::OwnStep,
+            Before::Other => self.release(&open),
+        };
+        let (request, step) = (open.request, open.step.clone());
+        self.close(open, released_by);
+        if held > 0 {
+            self.begin(request, &step, held, Instant::now());
         }
     }
 
-    /// Neither side can go on.
+    /// Neither side can go on: from here on only a timer or the path can let go, so this is what a release is told by.
     pub(super) fn waits(&mut self) {
-        if let Some(open) = &mut self.open {
-            open.waited = true;
+        // What has left by now was let go before, and the next look will tell by what.
+        if self.open.is_none() || self.is_empty() {
+            return;
         }
+        let Some(mut open) = self.open.take() else { return };
+        if open.waited && self.lab.is_wire() {
+            // The ACK that will let go may be on its way by now: how things stood at first is what tells.
+            self.open = Some(open);
+            return;
+        }
+        let before = self.snapshot();
+        // What is gone by now left before anybody waited, and the look before tells how.
+        if !self.is_empty() {
+            (open.waited, open.rule, open.before) = (true, self.rule(&open.step, &before.own), before);
+        }
+        self.open = Some(open);
     }
 
     /// Nothing more will be played.
@@ -147,25 +181,41 @@ impl<'a> Watch<'a> {
         if self.lab.is_mptcp() { TcpInfo::read(self.own).ok()?.notsent_bytes } else { options::not_sent(self.own).ok() }
     }
 
-    fn hold(&mut self, request: u32, step: &Step, bytes: u32, own: TcpInfo, started: Instant) {
-        let rule = self.rule(step, &own);
-        if let Some(open) = &mut self.open {
-            open.bytes = open.bytes.max(bytes);
-            open.rule = rule;
+    fn hold(&mut self, request: u32, step: &Step, bytes: u32, own: &TcpInfo, returned: Instant) {
+        let rule = self.rule(step, own);
+        let Some(open) = &mut self.open else { return self.begin(request, step, bytes, returned) };
+        open.most = open.most.max(bytes);
+        open.now = bytes;
+        open.rule = rule;
+        open.step = step.clone();
+    }
+
+    fn begin(&mut self, request: u32, step: &Step, bytes: u32, started: Instant) {
+        let before = self.snapshot();
+        let rule = self.rule(step, &before.own);
+        let step = step.clone();
+        let open = Open { request, step, most: bytes, now: bytes, rule, started, waited: false, before };
+        if !self.is_empty() {
+            self.open = Some(open);
             return;
         }
-        self.open = Some(Open {
-            request,
-            step: step.clone(),
-            bytes,
-            rule,
-            started,
-            waited: false,
+        // Gone before there was anything to tell its release by, except the time that this took.
+        let timer = started.elapsed() >= self.lab.kernel().delayed_ack_floor();
+        self.close(open, if timer { Release::DelayedAck } else { Release::Ack });
+    }
+
+    /// Whether everything written has left.
+    fn is_empty(&self) -> bool {
+        self.held() == Some(0)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
             counters: self.counters(),
-            own,
+            own: TcpInfo::read(self.own).unwrap_or_default(),
             peer: TcpInfo::read(self.peer).unwrap_or_default(),
             peer_pingpong: pingpong(self.peer),
-        });
+        }
     }
 
     fn rule(&self, step: &Step, own: &TcpInfo) -> Rule {
@@ -191,16 +241,17 @@ impl<'a> Watch<'a> {
     fn release(&self, open: &Open) -> Release {
         let peer = TcpInfo::read(self.peer).unwrap_or_default();
         let grown = |count: fn(&TcpInfo) -> Option<u32>| {
-            count(&peer).zip(count(&open.peer)).is_some_and(|(now, then)| now > then)
+            count(&peer).zip(count(&open.before.peer)).is_some_and(|(now, then)| now > then)
         };
-        let moved = |i: usize| self.counters().zip(open.counters).and_then(|(now, then)| Some(now[i]? > then[i]?));
+        let moved =
+            |i: usize| self.counters().zip(open.before.counters).and_then(|(now, then)| Some(now[i]? > then[i]?));
         let acked = grown(TcpInfo::bare_acks);
         // An ACK that had to be asked for again is not the one that the timer sent.
         let own_info = TcpInfo::read(self.own).unwrap_or_default();
-        let repeated = own_info.total_retrans.zip(open.own.total_retrans).is_some_and(|(now, then)| now > then);
+        let repeated = own_info.total_retrans.zip(open.before.own.total_retrans).is_some_and(|(now, then)| now > then);
         if moved(1) == Some(true) {
             Release::LossProbe
-        } else if open.rule == Rule::Cork || open.own.unacked == Some(0) {
+        } else if open.rule == Rule::Cork || open.before.own.unacked == Some(0) {
             Release::PersistTimer
         } else if acked && !repeated && moved(0).unwrap_or_else(|| self.timer_fired(open)) {
             Release::DelayedAck
@@ -208,14 +259,20 @@ impl<'a> Watch<'a> {
             Release::Ack
         } else if grown(|info| info.data_segs_out) {
             Release::Reply
+        } else if self.lab.is_wire() && open.before.own.unacked.is_some_and(|in_flight| in_flight > 0) {
+            // The persist timer runs only while nothing is in flight, and an ACK may have been sent before the hold began.
+            Release::Ack
         } else {
             Release::PersistTimer
         }
     }
 
     /// Without counters of one's own: the timer takes the peer out of pingpong mode, and nothing else does within a wait.
+    ///
+    /// Of two threads the one that waited looks when the reply has come, and the peer is back in pingpong mode: there the
+    /// time has to do.
     fn timer_fired(&self, open: &Open) -> bool {
-        let left = open.peer_pingpong == Some(true) && pingpong(self.peer) == Some(false);
+        let left = open.before.peer_pingpong == Some(true) && pingpong(self.peer) == Some(false);
         open.waited && (left || open.started.elapsed() >= self.lab.kernel().delayed_ack_floor())
     }
 
@@ -239,9 +296,9 @@ impl<'a> Watch<'a> {
                 at_us: 0,
                 socket: self.name,
                 step: open.step,
-                bytes: open.bytes,
-                unacked: open.own.unacked,
-                cwnd: open.own.snd_cwnd,
+                bytes: open.most,
+                unacked: open.before.own.unacked,
+                cwnd: open.before.own.snd_cwnd,
                 rule: open.rule,
                 released_by,
                 waited: open.waited,

@@ -3,7 +3,7 @@
 //! [`Sequence::of`] lays it out and knows nothing of characters; its `Display` draws it for a terminal.
 
 use crate::exchange::{Side, Sides};
-use crate::observation::{Frame, Observation, Socket, Story, milliseconds, release, word};
+use crate::observation::{Frame, Observation, Socket, Story, milliseconds, release};
 use std::fmt;
 
 /// A time in which nothing was on its way is shown from this length on, microseconds.
@@ -90,7 +90,7 @@ impl Sequence {
         for write in request.writes.iter().filter(|write| shown(write.socket)) {
             let Some(held) = write.held.filter(|held| *held > 0) else { continue };
             let rule = request.holds.iter().rev().find(|hold| hold.socket == write.socket && hold.at_us <= write.at_us);
-            let rule = rule.map_or(String::new(), |hold| format!(" by {}", word(hold.rule)));
+            let rule = rule.map_or(String::new(), |hold| format!(" ({})", hold.rule.words()));
             events.push(Event::Held {
                 side: write.socket.side(),
                 at_us: write.at_us - start,
@@ -255,7 +255,7 @@ mod tests {
         request 1 of C: W10 W10 R20 / S: R20 W20, wire
            client                                                  server
           0.01 ms │── 10 bytes, PSH ────────────────────────────▶│ 10.1 ms
-          0.06 ms ┃ writes 10: 10 held by Nagle                  │
+          0.06 ms ┃ writes 10: 10 held (Nagle)                   │
                   ┃            · · ·  43.7 ms  · · ·             │
           63.9 ms ┃◀────────────────── ACK of 10 (delayed ACK) ──│ 53.8 ms
           63.9 ms │── 10 bytes, PSH ────────────────────────────▶│ 73.9 ms

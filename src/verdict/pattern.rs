@@ -38,10 +38,9 @@ impl Pattern {
         let fits = |expects: &dyn Fn(u32) -> bool| {
             stalled.iter().zip(late).zip(1..).all(|((stalled, late), number)| *late || *stalled == expects(number))
         };
-        let first = stalled.iter().zip(1..).find(|(stalled, _)| **stalled).map(|(_, number)| number);
-        let Some(first) = first else { return Self::None };
-        let last =
-            stalled.iter().zip(1..).filter(|(stalled, _)| **stalled).map(|(_, number)| number).last().unwrap_or(first);
+        let sure = || stalled.iter().zip(late).zip(1..).filter(|((stalled, late), _)| **stalled && !**late);
+        let Some(first) = sure().map(|(_, number)| number).next() else { return Self::None };
+        let last = sure().map(|(_, number)| number).last().unwrap_or(first);
         if fits(&|_| true) {
             Self::Every
         } else if fits(&|number| number >= 2) {
@@ -165,6 +164,8 @@ mod tests {
     fn a_late_request_fits_either_way_but_never_makes_a_pattern() {
         assert_eq!(pattern(".x?xx?x"), Pattern::AllButFirst);
         assert_eq!(pattern("...x?"), Pattern::Once(4));
+        assert_eq!(pattern("..X."), Pattern::None);
+        assert_eq!(pattern(".xXx"), Pattern::AllButFirst);
         assert_eq!(pattern(".???"), Pattern::None);
         assert_eq!(pattern(".x.xx"), Pattern::Mixed);
     }

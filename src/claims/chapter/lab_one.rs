@@ -1,9 +1,9 @@
 //! Lab 1: the stall and the fixes.
 
-use super::WWR;
+use crate::claims::scenes::WWR;
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
-use crate::exchange::{Exchange, Opt, Side};
+use crate::exchange::{Opt, Side};
 use crate::expect::{Failure, Kind, expect};
 use crate::observation::{Observation, Release, Rule};
 use crate::verdict::Pattern;
@@ -90,10 +90,7 @@ pub(super) static CLAIMS: &[Claim] = &[
         source: "__tcp_sock_set_quickack, tcp_cleanup_rbuf",
         needs: &[],
         check: |stage| fixed(stage, "C: W10 W10 R20 / S: quickack R20 W20", 100),
-        control: Control {
-            breaks: "set once only",
-            twist: Twist::Exchange(|_| parsed("C: W10 W10 R20 / S: [quickack] R20 W20")),
-        },
+        control: Control { breaks: "set once only", twist: Twist::Instead("C: W10 W10 R20 / S: [quickack] R20 W20") },
     },
     Claim {
         id: "quickack-is-not-permanent",
@@ -106,7 +103,7 @@ pub(super) static CLAIMS: &[Claim] = &[
         check: quickack_resets,
         control: Control {
             breaks: "every reply comes later than a delayed ACK, so the mode is never left",
-            twist: Twist::Exchange(|_| parsed("C: W10 R20 / S: [quickack] R10 P60 W20")),
+            twist: Twist::Instead("C: W10 R20 / S: [quickack] R10 P60 W20"),
         },
     },
     Claim {
@@ -151,14 +148,9 @@ pub(super) static CLAIMS: &[Claim] = &[
 ];
 
 /// The exchange without any fix.
-const DEFAULT: Twist = Twist::Exchange(|_| parsed(WWR));
+const DEFAULT: Twist = Twist::Instead(WWR);
 
-const QUICKACK_EVERY_READ: Twist = Twist::Exchange(|_| parsed("C: W10 W10 R20 / S: quickack R20 W20"));
-
-/// Notation that this file itself wrote.
-fn parsed(notation: &str) -> Exchange {
-    notation.parse().unwrap_or_default()
-}
+const QUICKACK_EVERY_READ: Twist = Twist::Instead("C: W10 W10 R20 / S: quickack R20 W20");
 
 fn default_pattern_stalls(stage: &Stage<'_>) -> Judged {
     stalled(&stage.play(Scene::of(WWR).requests(REQUESTS))?)

@@ -1,0 +1,231 @@
+//! Holds the model against what was seen.
+//!
+//! [`facts`] turns an observation's first look at both sockets into what the model must know; [`differences`] says where
+//! a prediction and an observation part.
+
+use crate::exchange::{Side, Sides};
+use crate::kernel::Kernel;
+use crate::model::{Facts, Prediction, Start};
+use crate::observation::{Observation, Release, Request, SocketState};
+use crate::verdict::{Pattern, Verdict, Wait};
+use std::fmt;
+use std::fmt::Write;
+
+/// A place where prediction and observation part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The request, the first being 1; `None` for a sum over all.
+    pub request: Option<u32>,
+    /// What differs.
+    pub what: String,
+    /// As predicted.
+    pub predicted: String,
+    /// As seen.
+    pub seen: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.request {
+            Some(request) => write!(f, "request {request}: ")?,
+            None => f.write_str("in all: ")?,
+        }
+        write!(f, "{}: predicted {}, seen {}", self.what, self.predicted, self.seen)
+    }
+}
+
+/// What a run comes to in a word or two, predicted or seen: the same words for both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outlook {
+    /// Which requests stall.
+    pub pattern: Pattern,
+    /// What each of them waits for.
+    pub wait: Option<Wait>,
+    /// Requests of which the machine was too late to tell.
+    late: bool,
+}
+
+impl Outlook {
+    /// What an observation came to.
+    #[must_use]
+    pub fn of(seen: &Observation) -> Self {
+        let verdict = Verdict::of(seen);
+        Self { pattern: verdict.pattern, wait: verdict.wait, late: !verdict.explained.is_empty() }
+    }
+
+    /// Whether both come to the same.
+    #[must_use]
+    pub fn agrees(&self, other: &Self) -> bool {
+        (self.pattern, self.wait) == (other.pattern, other.wait)
+    }
+}
+
+impl fmt::Display for Outlook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pattern.fmt(f)?;
+        if let Some(wait) = self.wait {
+            write!(f, " · {wait}")?;
+        }
+        if self.late { f.write_str(", the machine being late") } else { Ok(()) }
+    }
+}
+
+/// What a prediction comes to.
+#[must_use]
+pub fn outlook(predicted: &Prediction) -> Outlook {
+    let waits: Vec<Option<Wait>> = predicted
+        .requests
+        .iter()
+        .map(|request| match (request.holds(), request.quanta()) {
+            (0, 0) => None,
+            (0, quanta) => Some(Wait::DelayedAck(u32::try_from(quanta).unwrap_or(u32::MAX))),
+            _ => Some(Wait::PersistTimer),
+        })
+        .collect();
+    let stalled: Vec<bool> = waits.iter().map(Option::is_some).collect();
+    let pattern = Pattern::of(&stalled, &vec![false; stalled.len()]);
+    Outlook { pattern, wait: crate::verdict::usual(&waits), late: false }
+}
+
+/// What the model must know of the kernel and of the connection that an observation began with.
+///
+/// What the kernel does not tell keeps the value that a 6.18 kernel has on loopback.
+#[must_use]
+pub fn facts(kernel: &Kernel, seen: &Observation) -> Facts {
+    let mut facts = Facts::loopback_for(&seen.exchange);
+    facts.jiffy_us = u32::try_from(kernel.jiffy_us).unwrap_or(facts.jiffy_us);
+    let threshold = seen.environment.pingpong_threshold.or(kernel.pingpong_threshold);
+    facts.pingpong_threshold = threshold.and_then(|n| u8::try_from(n).ok()).unwrap_or(facts.pingpong_threshold);
+    facts.backlog_ack_defer = kernel.backlog_ack_defer.unwrap_or(false);
+    facts.quickack_route = seen.environment.pinned.contains_key("route quickack");
+    facts.start = Sides::from_fn(|side| start(facts.start[side], &seen.sockets[side].before));
+    facts
+}
+
+fn start(guess: Start, state: &SocketState) -> Start {
+    Start {
+        mss: state.mss.unwrap_or(guess.mss),
+        advmss: state.advertised_mss.unwrap_or(guess.advmss),
+        rcv_mss: state.receive_mss.unwrap_or(guess.rcv_mss),
+        rcv_ssthresh: state.receive_ssthresh.unwrap_or(guess.rcv_ssthresh),
+        rcv_wnd: state.receive_window.unwrap_or(guess.rcv_wnd),
+        snd_wnd: state.send_window.unwrap_or(guess.snd_wnd),
+        cwnd: state.cwnd.unwrap_or(guess.cwnd),
+        rto_us: state.rto_us.unwrap_or(guess.rto_us),
+        rtt_us: state.rtt_us.unwrap_or(guess.rtt_us),
+        ..guess
+    }
+}
+
+/// Where a prediction and an observation part: stalls, held bytes, data segments and pingpong mode request by request,
+/// bare ACKs and delayed ACKs over all, since a timer may fire between two looks.
+#[must_use]
+pub fn differences(predicted: &Prediction, seen: &Observation) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let mut differ = |request: Option<u32>, what: &str, predicted: String, seen: String| {
+        if predicted != seen {
+            found.push(Difference { request, what: what.to_owned(), predicted, seen });
+        }
+    };
+    differ(None, "requests", predicted.requests.len().to_string(), seen.requests.len().to_string());
+    for (expected, request) in predicted.requests.iter().zip(&seen.requests) {
+        let number = Some(request.number);
+        differ(
+            number,
+            "stalls",
+            (expected.quanta() > 0).to_string(),
+            (released(request, Release::DelayedAck) > 0).to_string(),
+        );
+        differ(
+            number,
+            "200 ms holds",
+            (expected.holds() > 0).to_string(),
+            (released(request, Release::PersistTimer) > 0).to_string(),
+        );
+        for side in Side::BOTH {
+            differ(
+                number,
+                &format!("bytes held by the {side}"),
+                format!("{:?}", expected.held[side]),
+                held(request, side),
+            );
+            let segments = request.data_segments[side].unwrap_or(expected.data_segments[side]);
+            differ(
+                number,
+                &format!("data segments of the {side}"),
+                expected.data_segments[side].to_string(),
+                segments.to_string(),
+            );
+            let pingpong = request.receivers[side].pingpong.unwrap_or(expected.pingpong_before[side]);
+            differ(
+                number,
+                &format!("pingpong mode of the {side} before it"),
+                expected.pingpong_before[side].to_string(),
+                pingpong.to_string(),
+            );
+        }
+    }
+    for side in Side::BOTH {
+        let acks: u32 = predicted.requests.iter().map(|request| request.bare_acks[side]).sum();
+        let counted = seen.sockets[side].bare_acks.unwrap_or(acks);
+        differ(None, &format!("bare ACKs of the {side}"), acks.to_string(), counted.to_string());
+    }
+    let fired: u32 =
+        predicted.requests.iter().map(|request| request.delayed_acks.client + request.delayed_acks.server).sum();
+    let counted: Option<i64> = seen.requests.iter().map(|request| request.delayed_acks).sum();
+    differ(None, "delayed ACKs", fired.to_string(), counted.unwrap_or(i64::from(fired)).to_string());
+    found
+}
+
+fn released(request: &Request, by: Release) -> usize {
+    request.holds.iter().filter(|hold| hold.waited && hold.released_by == by).count()
+}
+
+fn held(request: &Request, side: Side) -> String {
+    let writes = request.writes.iter().filter(|write| write.socket == side.into());
+    let held: Vec<u64> = writes.map(|write| u64::from(write.held.unwrap_or(0))).collect();
+    format!("{held:?}")
+}
+
+/// Both accounts of a run, request by request, side by side.
+#[must_use]
+pub fn side_by_side(predicted: &Prediction, seen: &Observation) -> String {
+    const WIDTH: usize = 44;
+    let mut out = format!("{:<WIDTH$}  seen\n", "predicted");
+    for (i, request) in seen.requests.iter().enumerate() {
+        let moments = predicted.timeline.moments().iter().filter(|moment| moment.request as usize == i);
+        let left: Vec<String> =
+            moments.map(|moment| format!("{:>5} {:<6} {}", moment.tick, moment.side, moment.event)).collect();
+        let right = account(request);
+        let _ = writeln!(out, "request {}", request.number);
+        for row in 0..left.len().max(right.len()) {
+            let left = left.get(row).map_or("", String::as_str);
+            let right = right.get(row).map_or("", String::as_str);
+            let _ = writeln!(out, "{}", format!("{left:<WIDTH$}  {right}").trim_end());
+        }
+    }
+    out
+}
+
+fn account(request: &Request) -> Vec<String> {
+    let mut lines = vec![format!("took {} us", request.latency_us)];
+    for write in &request.writes {
+        let held = write.held.map_or_else(|| "?".to_owned(), |held| held.to_string());
+        lines.push(format!("{:<6} writes {}, holds {held}", write.socket.to_string(), write.bytes));
+    }
+    for hold in &request.holds {
+        let waited = if hold.waited { "" } else { ", nobody waited" };
+        lines.push(format!(
+            "{:<6} held {} until {}{waited}",
+            hold.socket.to_string(),
+            hold.bytes,
+            hold.released_by.words()
+        ));
+    }
+    for (side, segments) in request.data_segments.each() {
+        let acks = request.bare_acks[side];
+        lines.push(format!("{side:<6} sent {segments:?} data segments, {acks:?} bare ACKs"));
+    }
+    lines.push(format!("delayed ACKs {:?}, late {:?} us", request.delayed_acks, request.run_queue_us));
+    lines
+}

@@ -1,0 +1,102 @@
+//! What the model says will be seen.
+
+use super::timeline::Timeline;
+use crate::exchange::{Opt, Side, Sides};
+
+/// What will be seen of an exchange, request by request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prediction {
+    /// One entry for each request that both sides finish.
+    pub requests: Vec<Request>,
+    /// Where the exchange stops for ever, if it does.
+    pub stuck: Option<Stuck>,
+    /// Everything that happens, in order.
+    pub timeline: Timeline,
+}
+
+/// What will be seen of one request.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Request {
+    /// The times at which neither side could go on, in order.
+    pub waits: Vec<Wait>,
+    /// Bytes still in the writer's socket when each write returned (`SIOCOUTQNSD`), in order.
+    pub held: Sides<Vec<u64>>,
+    /// Delayed-ACK timers that had to send an ACK, by the side that sent it.
+    pub delayed_acks: Sides<u32>,
+    /// Segments with data sent (`tcpi_data_segs_out`).
+    pub data_segments: Sides<u32>,
+    /// Segments without data sent.
+    pub bare_acks: Sides<u32>,
+    /// Whether each side was in pingpong mode before the request (`getsockopt(TCP_QUICKACK)` gives 0).
+    pub pingpong_before: Sides<bool>,
+    /// Whether each side is in pingpong mode after the request.
+    pub pingpong_after: Sides<bool>,
+    /// Quick ACKs left after the request.
+    pub quick_acks: Sides<u32>,
+}
+
+/// A time at which neither side could go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Wait {
+    /// How long, in ticks.
+    pub ticks: u64,
+    /// What ended it.
+    pub ended_by: Ended,
+}
+
+/// What ended a [`Wait`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ended {
+    /// This side's delayed ACK let the other send what it held: a stall of one quantum.
+    DelayedAck(Side),
+    /// This side's persist timer sent what it held: the 200 ms of a forgotten cork.
+    PersistTimer(Side),
+    /// A pause of a script was over.
+    Pause,
+}
+
+/// Where an exchange stops for ever: both sides read what never comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Stuck {
+    /// The request, from 0.
+    pub request: u32,
+    /// The step at which each side is, repetitions written out, from 0; past the last one if it has finished.
+    pub steps: Sides<usize>,
+}
+
+/// What the model has no rules for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Unpredictable {
+    /// A relay makes two connections of one.
+    #[error("the model follows one connection, and a relay makes two")]
+    Relay,
+    /// `sendfile` cuts a file by pages.
+    #[error("the model has no rules for F (sendfile)")]
+    SendFile,
+    /// The model's connections are never closed.
+    #[error("the model has no rules for shutdown")]
+    Shutdown,
+    /// An option that the model has no rules for.
+    #[error("the model has no rules for the option {}", .0.word())]
+    Option(Opt),
+}
+
+impl Request {
+    /// How many times the request waits for a delayed ACK: its *quanta* of 40 ms.
+    #[must_use]
+    pub fn quanta(&self) -> usize {
+        self.waits.iter().filter(|wait| matches!(wait.ended_by, Ended::DelayedAck(_))).count()
+    }
+
+    /// How many times the request waits for the persist timer, 200 ms each.
+    #[must_use]
+    pub fn holds(&self) -> usize {
+        self.waits.iter().filter(|wait| matches!(wait.ended_by, Ended::PersistTimer(_))).count()
+    }
+
+    /// Ticks spent waiting, pauses included.
+    #[must_use]
+    pub fn waited(&self) -> u64 {
+        self.waits.iter().map(|wait| wait.ticks).sum()
+    }
+}

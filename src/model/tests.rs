@@ -1,0 +1,23 @@
+//! Tests of the model.
+
+use super::*;
+
+mod examples;
+mod field_cases;
+mod rules;
+mod switches;
+
+fn exchange(text: &str) -> Exchange {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// So many requests of an exchange, all of which end.
+fn requests(text: &str, facts: &Facts, number: u32) -> Vec<Request> {
+    let prediction = predict(&exchange(text), facts, number).expect("predictable");
+    assert_eq!(prediction.stuck, None, "{text}\n{}", prediction.timeline);
+    prediction.requests
+}
+
+fn each<T>(requests: &[Request], figure: impl FnMut(&Request) -> T) -> Vec<T> {
+    requests.iter().map(figure).collect()
+}
