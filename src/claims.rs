@@ -23,6 +23,7 @@ mod beyond;
 mod chapter;
 mod echo_lab;
 mod evidence;
+mod foreign;
 mod need;
 mod peers;
 mod run;
@@ -115,8 +116,9 @@ pub enum Twist {
 /// Every claim, document by document, in the documents' order.
 #[must_use]
 pub fn catalogue() -> Vec<&'static Claim> {
-    let documents = [chapter::claims(), article::claims(), echo_lab::claims(), beyond::claims(), peers::claims()];
-    documents.into_iter().flatten().collect()
+    let documents = [chapter::claims(), article::claims(), echo_lab::claims()];
+    let beyond = [beyond::claims(), peers::claims(), foreign::beyond()];
+    documents.into_iter().chain(beyond).flatten().collect()
 }
 
 /// The claim with this id.

@@ -20,5 +20,5 @@ pub(super) fn claims() -> Vec<&'static Claim> {
         corks::CLAIMS,
         knobs::CLAIMS,
     ];
-    parts.into_iter().flatten().collect()
+    parts.into_iter().flatten().chain(super::foreign::chapter()).collect()
 }
