@@ -105,6 +105,8 @@ fn request() -> Request {
         writes: Vec::new(),
         holds: Vec::new(),
         blocked: None,
+        listed: None,
+        longest_step_us: None,
         data_segments: Sides::default(),
         bare_acks: Sides::default(),
         delayed_acks: None,
