@@ -230,15 +230,16 @@ fn late_requests(seen: &Observation) -> Vec<bool> {
         .collect()
 }
 
-/// Whether the requests in which the machine was not late stall exactly where a pattern says, and one of them does where it
-/// says that any do.
+/// Whether the requests in which the machine was not late stall exactly where a pattern says, and some request does, late
+/// or not, where it says that any do.
 #[must_use]
 pub fn fits(seen: &Observation, pattern: Pattern) -> bool {
     let late = late_requests(seen);
-    let sure = || seen.requests.iter().zip(&late).filter(|(_, late)| !**late).map(|(request, _)| request);
     let stalls = |request: &Request| wait(seen, request).is_some();
-    sure().all(|request| stalls(request) == pattern.expects(request.number))
-        && (pattern == Pattern::None || sure().any(stalls))
+    let mut sure = seen.requests.iter().zip(&late).filter(|(_, late)| !**late).map(|(request, _)| request);
+    sure.all(|request| stalls(request) == pattern.expects(request.number))
+        && (pattern == Pattern::None
+            || seen.requests.iter().any(|request| stalls(request) && pattern.expects(request.number)))
 }
 
 /// Whether the player was kept from its CPU for so long that a request shows nothing: a timer let held bytes go while
