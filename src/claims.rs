@@ -19,6 +19,7 @@
 //! and asserts what it saw, and the twist that must make the check fail.
 
 mod article;
+mod beyond;
 mod chapter;
 mod echo_lab;
 mod evidence;
@@ -114,7 +115,8 @@ pub enum Twist {
 /// Every claim, document by document, in the documents' order.
 #[must_use]
 pub fn catalogue() -> Vec<&'static Claim> {
-    [chapter::claims(), article::claims(), echo_lab::claims(), peers::claims()].into_iter().flatten().collect()
+    let documents = [chapter::claims(), article::claims(), echo_lab::claims(), beyond::claims(), peers::claims()];
+    documents.into_iter().flatten().collect()
 }
 
 /// The claim with this id.

@@ -5,6 +5,8 @@ mod attempt;
 mod facts;
 mod help;
 mod output;
+mod predict;
+mod sweep;
 mod verify;
 
 use arguments::Command;
@@ -41,13 +43,16 @@ pub(crate) fn main() -> ExitCode {
     // First of all, while the process has one thread. Where it is refused, the shared loopback has to do.
     let entered = smallwrites::lab::enter();
     let done = arguments::parse().and_then(|command| {
-        output::check()?;
+        if !command.writes_a_file() {
+            output::check()?;
+        }
         match command {
             Command::Help(topic) => help::print(topic),
             Command::Version => output::print(&format!("smallwrites {}\n", env!("CARGO_PKG_VERSION"))),
             Command::Verify(options) => verify::run(&options, entered),
             Command::List(options) => verify::list(&options),
             Command::Try(options) => attempt::run(&options, entered),
+            Command::Sweep(options) => sweep::run(&options, entered),
             Command::Kernel(format) => facts::run(format),
         }
     });

@@ -131,7 +131,11 @@ macro_rules! assertions {
                 /// With the evidence, where it does not hold.
                 #[track_caller]
                 pub fn $name(self, $($arg: $type),*) -> Self {
-                    self.$try_name($($arg),*).unwrap_or_else(|failure| panic!("{failure}"))
+                    // Not in a closure, which would be the caller that the panic points at.
+                    match self.$try_name($($arg),*) {
+                        Ok(held) => held,
+                        Err(failure) => panic!("{failure}"),
+                    }
                 }
 
                 $(#[$doc])*
@@ -205,7 +209,7 @@ assertions! {
             }
             other => {
                 let because = format!("a delayed ACK takes at least {}, less one jiffy that had begun", this.delayed_ack());
-                let saw = other.map_or_else(|| "no stalled request".to_owned(), |stalled| stalled.to_string());
+                let saw = other.map_or_else(|| "no stalled request".to_owned(), |stalled| format!("stalled requests: {stalled}"));
                 Err(this.failure(Kind::Time, format!("median of the stalled requests ≥ {}", milliseconds(floor)), because, saw))
             }
         }
@@ -236,13 +240,13 @@ assertions! {
         };
         let stalled = wait(this.seen, request).is_some();
         let saw = format!(
-            "request {}: the {receiver} was {}in pingpong mode, and it {}",
+            "request {} {}, and the {receiver} was {}in pingpong mode before it",
             request.number,
-            if stalled { "not " } else { "" },
-            if stalled { "stalled" } else { "did not stall" }
+            if stalled { "stalled" } else { "did not stall" },
+            if stalled { "not " } else { "" }
         );
         let because = "outside pingpong mode the receiver acknowledges at once (__tcp_ack_snd_check, tcp_in_quickack_mode)";
-        Err(this.failure(Kind::Law, format!("a stall exactly where the {receiver} is in pingpong mode"), because, saw))
+        Err(this.failure(Kind::Law, format!("a stall exactly where the {receiver} is in pingpong mode"), because, saw).about(this.seen, request))
     }
 
     /// A side sends so many data segments in all, retransmissions left out, and each request as many as the next. Requests
@@ -307,7 +311,11 @@ assertions! {
                     |request| format!("{} bytes in request {}", most(request), request.number),
                 );
                 let because = "bytes written and not yet sent when a write returns (SIOCOUTQNSD)";
-                Err(this.failure(Kind::Held, format!("{bytes} bytes held by the {side} in each stalled request"), because, saw))
+                let failure = this.failure(Kind::Held, format!("{bytes} bytes held by the {side} in each stalled request"), because, saw);
+                Err(match other {
+                    Some(request) => failure.about(this.seen, request),
+                    None => failure,
+                })
             }
         }
     }
@@ -327,7 +335,7 @@ assertions! {
         let causes = &this.verdict.causes;
         let fits = causes.iter().any(|cause| (cause.socket, cause.rule, cause.released_by) == (side.into(), rule, released_by));
         if fits {
-            return Ok(this.fact(format!("{} until {}", rule.words(), released_by.words()), None));
+            return Ok(this.fact(format!("{side} held by {} until {}", rule.words(), released_by.words()), None));
         }
         let saw = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let saw = if saw.is_empty() { "nothing held".to_owned() } else { saw };

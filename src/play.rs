@@ -57,7 +57,7 @@ pub enum PlayError {
         waiting: Vec<Waiting>,
     },
     /// A wait lasted longer than the deadline.
-    #[error("request {request}: nothing happened for {} s: {}; the kernel let go of nothing", .after.as_secs(), list(.waiting))]
+    #[error("request {request}: nothing happened for {}: {}; the kernel let go of nothing", time(*.after), list(.waiting))]
     Deadline {
         /// The first is 1.
         request: u32,
@@ -66,13 +66,15 @@ pub enum PlayError {
         /// Who waits where.
         waiting: Vec<Waiting>,
     },
-    /// The peer shut down while a read still waited.
-    #[error("request {request}: {waiting}, and its peer has shut down; play one request, or a connection for each")]
+    /// A read waited for a side that had shut down, or a side wrote after its own shutdown.
+    #[error("request {request}: {waiting}, and the {by} has shut down; play one request, or a connection for each")]
     Closed {
         /// The first is 1.
         request: u32,
         /// Who waits where.
         waiting: Waiting,
+        /// Who shut down.
+        by: Side,
     },
     /// An option was refused.
     #[error("the {socket}'s socket refuses {setting}: {source}")]
@@ -119,6 +121,22 @@ impl fmt::Display for Waiting {
             }
             Some(step) => write!(f, "the {} waits in step {} ({step})", self.side, self.number),
         }
+    }
+}
+
+impl PlayError {
+    /// What a side is told whose step met the end of the stream.
+    fn closed(request: u32, waiting: Waiting) -> Self {
+        let reads = matches!(waiting.step, Some(Step::Read(_)));
+        let by = if reads { waiting.side.peer() } else { waiting.side };
+        Self::Closed { request, waiting, by }
+    }
+}
+
+fn time(span: Duration) -> String {
+    match span.as_millis() {
+        ms if ms % 1000 == 0 => format!("{} s", ms / 1000),
+        ms => format!("{ms} ms"),
     }
 }
 

@@ -59,6 +59,11 @@ impl Verdict {
         let waits: Vec<Option<Wait>> = seen.requests.iter().map(|request| wait(seen, request)).collect();
         let stalled: Vec<bool> = waits.iter().map(Option::is_some).collect();
         let late = late_requests(seen);
+        // Lateness takes delayed ACKs away and adds none that anybody waits for, in the request itself and in the next.
+        let kept = |request: &Request| was_late(seen, request) || kept_from_cpu(seen, request);
+        let kept: Vec<bool> = seen.requests.iter().map(kept).collect();
+        let punctual = |i: usize| !kept[i] && (i == 0 || !kept[i - 1]);
+        let on_time: Vec<Option<Wait>> = (0..waits.len()).filter(|i| punctual(*i)).map(|i| waits[i]).collect();
         let numbers =
             |flags: &[bool]| flags.iter().zip(1..).filter(|(flag, _)| **flag).map(|(_, number)| number).collect();
         let pattern = Pattern::of(&stalled, &late);
@@ -69,7 +74,7 @@ impl Verdict {
             .filter(|((late, stalled), number)| **late && pattern.expects(*number) != **stalled);
         Self {
             pattern,
-            wait: usual(&waits),
+            wait: usual(&on_time).or_else(|| waits.iter().flatten().max().copied()),
             stalled: numbers(&stalled),
             explained: explained.map(|(_, number)| number).collect(),
             causes: causes(seen),
@@ -191,8 +196,9 @@ fn has_path(seen: &Observation) -> bool {
     seen.environment.place == "wire"
 }
 
-/// The longest kind of wait, and the usual number of delayed ACKs.
-fn usual(waits: &[Option<Wait>]) -> Option<Wait> {
+/// What stalled requests wait for: the longest kind of wait, and the usual number of delayed ACKs.
+#[must_use]
+pub fn usual(waits: &[Option<Wait>]) -> Option<Wait> {
     let longest = waits.iter().flatten().max().copied()?;
     let Wait::DelayedAck(most) = longest else { return Some(longest) };
     let times = |quanta: u32| waits.iter().filter(|wait| **wait == Some(Wait::DelayedAck(quanta))).count();
@@ -217,17 +223,28 @@ fn late_requests(seen: &Observation) -> Vec<bool> {
         let corked = corked.map(|hold| hold.lasted_us + seen.environment.jiffy_us).max().unwrap_or(0);
         written.is_some_and(|since| u64::from(since) * 1000 + corked >= ato_us)
     };
-    let timer_between =
-        |request: &Request| request.holds.is_empty() && request.delayed_acks.is_some_and(|fired| fired > 0);
+    let timer_between = |request: &Request| match request.delayed_acks {
+        Some(fired) => request.holds.is_empty() && fired > 0,
+        // Where others share the counters, the scheduler's own account of the thread has to do.
+        None => wait(seen, request).is_none() && kept_from_cpu(seen, request),
+    };
     seen.requests
         .iter()
         .enumerate()
         .map(|(i, request)| match request.receivers[receiver].pingpong {
             _ if was_late(seen, request) => true,
+            // The client's answer to the last reply is this request itself, before anybody is held for it.
+            _ if receiver == Side::Client => late_reply(request) || timer_between(request),
             Some(false) => i > 0 && late_reply(&seen.requests[i - 1]),
             _ => timer_between(request),
         })
         .collect()
+}
+
+/// Whether the playing thread waited so long for a CPU that a delayed ACK may have been sent meanwhile.
+pub(crate) fn kept_from_cpu(seen: &Observation, request: &Request) -> bool {
+    let floor = seen.environment.delayed_ack_us.saturating_sub(seen.environment.jiffy_us);
+    request.run_queue_us.is_some_and(|waited| waited >= floor)
 }
 
 /// Whether the requests in which the machine was not late stall exactly where a pattern says, and some request does, late

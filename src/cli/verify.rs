@@ -16,7 +16,8 @@ pub(super) fn run(options: &Verify, entered: Result<(), LabError>) -> Result<Sta
     let target = Target::open(options.out.as_deref())?;
     let setting = if options.shared { Setting::shared() } else { Setting::probe() };
     let setting = setting.map_err(|error| Trouble::Machine(format!("cannot probe this kernel: {error}")))?;
-    if let (Some(refused), false) = (setting.refused(), options.shared) {
+    // Who will have nothing ignored is told what was ignored and why, once, at the end.
+    if let (Some(refused), false, false) = (setting.refused(), options.shared, options.require_all) {
         let why = entered.err().map_or(refused, |error| error.to_string());
         output::complain(&format!("{why}; on the shared loopback meanwhile"));
     }
@@ -46,8 +47,9 @@ pub(super) fn run(options: &Verify, entered: Result<(), LabError>) -> Result<Sta
             _ => None,
         });
         return Err(Trouble::Machine(format!(
-            "{} claims ignored, first {}",
+            "{} claim{} ignored, first {}",
             counts.ignored,
+            if counts.ignored == 1 { "" } else { "s" },
             first.unwrap_or_default()
         )));
     }

@@ -1,6 +1,6 @@
 //! The fixes that people try, as changes of an exchange.
 
-use super::{Exchange, Opt, Script, Setting, Side, Step};
+use super::{Exchange, MAX_BYTES, Opt, Script, Setting, Side, Step};
 use std::fmt;
 
 /// A change of an exchange that is meant to remove a stall.
@@ -12,7 +12,7 @@ pub enum Fix {
     NoDelayServer,
     /// `TCP_NODELAY` on both sides.
     NoDelayBoth,
-    /// Every run of writes becomes one write.
+    /// Every run of writes becomes one write, or several where one cannot be so long.
     OneWrite,
     /// Every run of writes is corked and uncorked.
     Cork,
@@ -102,7 +102,13 @@ impl Fix {
         match self {
             Self::OneWrite => {
                 let total: u64 = writes.iter().map(Step::written).sum();
-                out.push(Step::Write(u32::try_from(total).unwrap_or(u32::MAX)));
+                let longest = u64::from(MAX_BYTES);
+                let whole = usize::try_from(total / longest).unwrap_or(usize::MAX);
+                out.extend(std::iter::repeat_n(Step::Write(MAX_BYTES), whole));
+                // One write even of nothing, but no empty one behind the others.
+                if !total.is_multiple_of(longest) || whole == 0 {
+                    out.push(Step::Write((total % longest) as u32));
+                }
             }
             Self::Cork => {
                 out.push(Step::Set(Setting::new(Opt::Cork, 1)));

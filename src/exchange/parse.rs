@@ -348,7 +348,7 @@ impl Parser {
 
     fn error(&self, expected: &str, hint: Option<&str>) -> ParseError {
         let met = match (self.met_word(), self.peek()) {
-            (word, _) if !word.is_empty() => format!("\"{}\"", word.chars().take(24).collect::<String>()),
+            (word, _) if !word.is_empty() => format!("{:?}", word.chars().take(24).collect::<String>()),
             (_, Some(c)) => format!("{c:?}").replace('\'', "\""),
             (_, None) => "the end".to_owned(),
         };
@@ -360,10 +360,12 @@ impl Parser {
 fn hint_for(word: &str) -> Option<&'static str> {
     let lower = word.to_ascii_lowercase();
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| lower.starts_with(prefix));
-    if word.len() > 1 && lower != word && word[1..].chars().all(|c| c.is_ascii_lowercase() || c == '_') {
+    // What follows the first character; in a text of one's own that may be a long one, such as ×.
+    let rest = &word[word.chars().next().map_or(0, char::len_utf8)..];
+    if !rest.is_empty() && lower != word && rest.chars().all(|c| c.is_ascii_lowercase() || c == '_') {
         Some("options are written in lower case")
-    } else if word.len() > 1
-        && word[1..].chars().all(|c| c.is_ascii_digit())
+    } else if !rest.is_empty()
+        && rest.chars().all(|c| c.is_ascii_digit())
         && starts(&["w", "m", "e", "v", "f", "r", "p"])
     {
         Some("steps are written with a capital letter, such as W10")
@@ -461,6 +463,7 @@ mod tests {
             ("C: listening[cork] W1 / S: R1", "only a server listens"),
             ("C: W1 R1 / S: R1 W1 / X: W1", "column 21: met \"/\""),
             ("C: TCP_NODELAY W1 / S: R1", "options are written without TCP_"),
+            ("C: W10 ×3 / S: R30", "column 8: met \"×3\", expected a step"),
             ("C: (((((W1)×2)×2)×2)×2)×2 / S: R1", "groups at most 4 deep"),
         ];
         for (text, wanted) in cases {

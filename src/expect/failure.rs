@@ -1,6 +1,7 @@
 //! What an assertion says when it does not hold.
 
-use crate::observation::{Observation, Request, Summary, milliseconds};
+use crate::lab::PINS;
+use crate::observation::{Observation, Order, Request, Summary, milliseconds};
 use crate::verdict::{Verdict, wait};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -83,6 +84,11 @@ impl Failure {
         self
     }
 
+    /// The same with this request as the witness.
+    pub(super) fn about(self, seen: &Observation, request: &Request) -> Self {
+        self.witness(describe(seen, request))
+    }
+
     pub(super) fn new(
         kind: Kind,
         seen: &Observation,
@@ -92,7 +98,7 @@ impl Failure {
         saw: String,
     ) -> Self {
         let latency = Summary::of(seen.requests.iter().map(|request| request.latency_us));
-        let saw = latency.map_or_else(|| saw.clone(), |latency| format!("{saw}; {latency}"));
+        let saw = latency.map_or_else(|| saw.clone(), |latency| format!("{saw}; all requests: {latency}"));
         Self(Box::new(Detail {
             claim: None,
             kind,
@@ -219,8 +225,35 @@ fn place(seen: &Observation) -> String {
     parts.join(", ")
 }
 
+/// The command that plays the same under the same conditions, as far as `try` can set them.
+fn command(seen: &Observation) -> String {
+    let environment = &seen.environment;
+    let mut command = format!("smallwrites try '{}' --requests {}", seen.exchange, seen.requests.len());
+    let mut add = |wanted: bool, option: &str| {
+        if wanted {
+            command.push_str(option);
+        }
+    };
+    add(seen.fresh, " --fresh");
+    add(seen.order != Order::default(), &format!(" --order {}", seen.order));
+    add(environment.family == "IPv6", " --ipv6");
+    add(environment.place == "shared loopback", " --shared");
+    add(environment.pinned.contains_key("route quickack"), " --quickack-route");
+    for (name, value) in environment.pinned.iter().filter(|(name, _)| name.starts_with("net.")) {
+        // Those of every lab need no mention.
+        add(!PINS.contains(&(name, value)), &format!(" --sysctl {name}={}", quoted(value)));
+    }
+    command
+}
+
+/// As a shell wants it.
+fn quoted(value: &str) -> String {
+    let plain = value.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ','));
+    if plain { value.to_owned() } else { format!("'{value}'") }
+}
+
 fn remedy(seen: &Observation, verdict: &Verdict) -> String {
-    let command = format!("smallwrites try '{}' --requests {}", seen.exchange, seen.requests.len());
+    let command = command(seen);
     match verdict.remedy() {
         Some(remedy) => format!("{remedy}\n{command}"),
         None => command,

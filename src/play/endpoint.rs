@@ -39,7 +39,7 @@ pub(super) enum Attempt {
     Part,
     /// It cannot go on before this.
     Blocked(Need),
-    /// A read met the end of the stream.
+    /// A read met the end of the stream, or a write came after it.
     Closed,
 }
 
@@ -85,6 +85,11 @@ impl Endpoint {
     /// Whether only pauses have been taken since the request began.
     pub(super) fn is_idle(&self) -> bool {
         self.steps[..self.at].iter().all(|step| matches!(step, Step::Pause(_)))
+    }
+
+    /// Whether a write can come after a shutdown: in a later step, or in a later request.
+    fn has_shut_down(&self) -> bool {
+        self.steps.contains(&Step::Shutdown)
     }
 
     /// Bytes that the current read needs altogether since the connection opened.
@@ -156,6 +161,8 @@ impl Endpoint {
                 self.done += sent as u32;
                 Ok(if self.done >= n { Attempt::Done } else { Attempt::Part })
             }
+            // The peer reads on until it has read everything, so the only end that a write meets is its own side's.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe && self.has_shut_down() => Ok(Attempt::Closed),
             Err(error) => blocked(error, Need::Writable, doing),
         }
     }

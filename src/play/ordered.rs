@@ -148,9 +148,7 @@ impl Player<'_> {
             let Some(step) = side.current().cloned() else { return Ok((moved, None)) };
             match side.attempt()? {
                 Attempt::Blocked(need) => return Ok((moved, Some(need))),
-                Attempt::Closed => {
-                    return Err(PlayError::Closed { request: self.request + 1, waiting: side.waiting() });
-                }
+                Attempt::Closed => return Err(PlayError::closed(self.request + 1, side.waiting())),
                 Attempt::Part => self.stepped(side.name(), None),
                 Attempt::Done => self.stepped(side.name(), Some(&step)),
             }
@@ -166,7 +164,7 @@ impl Player<'_> {
         for watch in &mut self.watches {
             match step {
                 Some(step) if watch.name() == name && step.is_write() => watch.wrote(request, step),
-                _ if watch.name() == name => watch.look(Before::own(step)),
+                _ if watch.name() == name => watch.look(Before::OwnStep),
                 _ => watch.look(Before::Other),
             }
         }

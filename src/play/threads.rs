@@ -47,7 +47,7 @@ pub(super) fn run(
             thread::Builder::new().name("server".to_owned()).stack_size(STACK).spawn_scoped(scope, move || {
                 let played = (0..requests).try_for_each(|request| playing_server.request(server, request).map(drop));
                 playing_server.leave();
-                played.map(|()| playing_server.watch.end())
+                played.map(|()| playing_server.watch)
             });
         let server = server.map_err(call("start a thread"))?;
         let mut boundaries = vec![Boundary::look(lab, &sockets.client, &sockets.server)];
@@ -62,11 +62,19 @@ pub(super) fn run(
         });
         playing_client.leave();
         let server = server.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        // The side that got stuck first knows more than the one that was then left alone.
-        played?;
+        let waited = |error: &PlayError| matches!(error, PlayError::Stuck { .. } | PlayError::Deadline { .. });
+        let server_watch = match (played, server) {
+            // What stopped the server is the cause; that the client then waited in vain is not.
+            (Err(client), Err(server)) => {
+                return Err(if waited(&client) && !waited(&server) { server } else { client });
+            }
+            (Err(error), Ok(_)) | (Ok(()), Err(error)) => return Err(error),
+            (Ok(()), Ok(watch)) => watch,
+        };
+        // Both at the end: what the server wrote last may be held until long after its own script has ended.
         let mut seen = Seen::default();
         seen.append(playing_client.watch.end());
-        seen.append(server?);
+        seen.append(server_watch.end());
         Ok(Run { boundaries, latencies, seen })
     })
 }
@@ -94,14 +102,15 @@ impl Player<'_> {
             if side.is_idle() {
                 started = Instant::now();
             }
+            if matches!(step, Step::Read(_)) {
+                // Its own side has nothing left to do before the peer's bytes come.
+                self.watch.waits();
+            }
             if let (Some(turns), Step::Read(_)) = (self.turns, &step) {
                 turns.until_written(side, request)?;
                 self.watch.look(Before::Other);
             }
             let called = matches!(step, Step::Read(_)).then(Instant::now);
-            if called.is_some() {
-                self.watch.waits();
-            }
             let attempt = side.attempt()?;
             if let Some(called) = called {
                 // Looking closely costs nothing after a wait, and would cost a percent of a fast round trip.
@@ -113,7 +122,7 @@ impl Player<'_> {
                     let waiting = vec![side.waiting()];
                     return Err(PlayError::Deadline { request: number + 1, after: self.deadline, waiting });
                 }
-                Attempt::Closed => return Err(PlayError::Closed { request: number + 1, waiting: side.waiting() }),
+                Attempt::Closed => return Err(PlayError::closed(number + 1, side.waiting())),
                 Attempt::Part if matches!(step, Step::Read(_)) => self.watch.look(Before::Other),
                 Attempt::Part => {}
                 Attempt::Done if step.is_write() => {
@@ -123,10 +132,17 @@ impl Player<'_> {
                     }
                 }
                 Attempt::Done if matches!(step, Step::Read(_) | Step::Pause(_)) => self.watch.look(Before::Other),
-                Attempt::Done => self.watch.look(Before::own(Some(&step))),
+                Attempt::Done => {
+                    self.watch.look(Before::OwnStep);
+                    if let (Some(turns), Step::Shutdown) = (self.turns, &step) {
+                        turns.shut_down(side);
+                    }
+                }
             }
         }
         let latency = started.elapsed();
+        // What its script left held has nothing to wait for but the kernel and the peer.
+        self.watch.waits();
         if let Some(turns) = self.turns {
             turns.finish(side, request)?;
         }
@@ -153,9 +169,18 @@ struct State {
     written: Sides<u64>,
     /// Bytes that a side wants before it takes its turn again.
     wanted: Sides<Option<(u64, Waiting)>>,
+    /// Sides that will write nothing more.
+    shut_down: Sides<bool>,
     /// Requests that each side has ended.
     ended: Sides<u32>,
     left: bool,
+}
+
+impl State {
+    /// Every side that waits for bytes, the client first.
+    fn waiting(&self) -> Vec<Waiting> {
+        self.wanted.each().into_iter().filter_map(|(_, wanted)| Some(wanted.as_ref()?.1.clone())).collect()
+    }
 }
 
 impl Turns {
@@ -164,6 +189,7 @@ impl Turns {
             turn: Side::Client,
             written: Sides::default(),
             wanted: Sides { client: None, server: None },
+            shut_down: Sides::default(),
             ended: Sides::default(),
             left: false,
         };
@@ -184,19 +210,23 @@ impl Turns {
         self.lock().written[side.side] = side.written;
     }
 
+    fn shut_down(&self, side: &Endpoint) {
+        self.lock().shut_down[side.side] = true;
+    }
+
     /// Hands over while the peer has not yet written what the next read needs.
     fn until_written(&self, side: &Endpoint, request: u32) -> Result<(), PlayError> {
         let (at, wanted) = (side.side, side.wanted().unwrap_or(0));
         {
             let mut state = self.lock();
-            if state.written[at.peer()] >= wanted {
+            // After a shutdown the read itself finds the end.
+            if state.written[at.peer()] >= wanted || state.shut_down[at.peer()] {
                 return Ok(());
             }
             state.wanted[at] = Some((wanted, side.waiting()));
             let peer_starves = state.wanted[at.peer()].as_ref().is_some_and(|(bytes, _)| *bytes > state.written[at]);
             if peer_starves || state.left || state.ended[at.peer()] > request {
-                let both = [state.wanted[at].clone(), state.wanted[at.peer()].clone()];
-                let waiting = both.into_iter().flatten().map(|(_, waiting)| waiting).collect();
+                let waiting = state.waiting();
                 state.left = true;
                 self.changed.notify_all();
                 return Err(PlayError::Stuck { request: self.first + request + 1, waiting });
@@ -236,13 +266,13 @@ impl Turns {
             .changed
             .wait_timeout_while(self.lock(), late, |state| !ready(state) && !state.left)
             .unwrap_or_else(PoisonError::into_inner);
-        let waiting = vec![side.waiting()];
         if ready(&state) {
             Ok(())
         } else if timeout.timed_out() {
+            let waiting = vec![side.waiting()];
             Err(PlayError::Deadline { request: self.first + request + 1, after: late, waiting })
         } else {
-            Err(PlayError::Stuck { request: self.first + request + 1, waiting })
+            Err(PlayError::Stuck { request: self.first + request + 1, waiting: state.waiting() })
         }
     }
 }

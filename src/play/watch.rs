@@ -59,17 +59,8 @@ pub(super) struct Watch<'a> {
 pub(super) enum Before {
     /// A step of the socket's own side.
     OwnStep,
-    /// An option that its own side has set.
-    OwnOption,
     /// Anything else: the peer's step, or a wait.
     Other,
-}
-
-impl Before {
-    /// What a step of the socket's own side that is no write counts as.
-    pub(super) fn own(step: Option<&Step>) -> Self {
-        if matches!(step, Some(Step::Set(_))) { Self::OwnOption } else { Self::OwnStep }
-    }
 }
 
 /// A hold that has not ended.
@@ -77,10 +68,18 @@ impl Before {
 struct Open {
     request: u32,
     step: Step,
-    bytes: u32,
+    /// The most bytes held, and those held at the last look.
+    most: u32,
+    now: u32,
     rule: Rule,
     started: Instant,
     waited: bool,
+    before: Snapshot,
+}
+
+/// What a release is told by: how things stood before it.
+#[derive(Debug)]
+struct Snapshot {
     counters: Option<[Option<u64>; 2]>,
     own: TcpInfo,
     peer: TcpInfo,
@@ -98,7 +97,7 @@ impl<'a> Watch<'a> {
 
     /// After a write of the socket's own side has returned.
     pub(super) fn wrote(&mut self, request: u32, step: &Step) {
-        let wrote = Instant::now();
+        let returned = Instant::now();
         let held = options::not_sent(self.own).ok();
         let holds = held.is_some_and(|bytes| bytes > 0);
         let info = if holds || self.thorough { TcpInfo::read(self.own).ok() } else { None };
@@ -115,39 +114,49 @@ impl<'a> Watch<'a> {
         match (holds, info) {
             // Bytes that left between the two questions are held no more.
             (true, Some(own)) if own.notsent_bytes != Some(0) => {
-                self.hold(request, step, held.unwrap_or(0), own, wrote)
+                self.hold(request, step, held.unwrap_or(0), &own, returned)
             }
             _ => self.look(Before::OwnStep),
         }
     }
 
-    /// Ends the hold if its bytes have left.
+    /// Ends the hold if its bytes have left. Where something else than its own side let go of a part of them, that part's
+    /// hold ends and the rest's begins.
     pub(super) fn look(&mut self, before: Before) {
-        if self.open.is_some()
-            && options::not_sent(self.own).is_ok_and(|held| held == 0)
-            && let Some(open) = self.open.take()
-        {
-            let released_by = match before {
-                Before::OwnStep | Before::OwnOption => Release::OwnStep,
-                Before::Other => self.release(&open),
-            };
-            self.close(open, released_by);
-        } else if before == Before::OwnOption
-            && let Some(mut open) = self.open.take()
-        {
-            // The bytes have outlived the option: what holds them now may be another rule.
-            if let Some(own) = TcpInfo::read(self.own).ok().filter(|own| own.notsent_bytes != Some(0)) {
-                open.rule = self.rule(&open.step, &own);
-            }
+        if self.open.is_none() {
+            return;
+        }
+        let Ok(held) = options::not_sent(self.own) else { return };
+        let Some(mut open) = self.open.take() else { return };
+        if held >= open.now || (held > 0 && before == Before::OwnStep) {
+            open.now = held;
             self.open = Some(open);
+            return;
+        }
+        let released_by = match before {
+            Before::OwnStep => Release::OwnStep,
+            Before::Other => self.release(&open),
+        };
+        let (request, step) = (open.request, open.step.clone());
+        self.close(open, released_by);
+        if held > 0 {
+            self.begin(request, &step, held, Instant::now());
         }
     }
 
-    /// Neither side can go on.
+    /// Neither side can go on: from here on only a timer or the path can let go, so this is what a release is told by.
     pub(super) fn waits(&mut self) {
-        if let Some(open) = &mut self.open {
-            open.waited = true;
+        // What has left by now was let go before, and the next look will tell by what.
+        if self.open.is_none() || options::not_sent(self.own).is_ok_and(|held| held == 0) {
+            return;
         }
+        let Some(mut open) = self.open.take() else { return };
+        let before = self.snapshot();
+        // What is gone by now left before anybody waited, and the look before tells how.
+        if !self.is_empty() {
+            (open.waited, open.rule, open.before) = (true, self.rule(&open.step, &before.own), before);
+        }
+        self.open = Some(open);
     }
 
     /// Nothing more will be played.
@@ -159,31 +168,40 @@ impl<'a> Watch<'a> {
         self.seen
     }
 
-    fn hold(&mut self, request: u32, step: &Step, bytes: u32, own: TcpInfo, wrote: Instant) {
-        let rule = self.rule(step, &own);
-        if let Some(open) = &mut self.open {
-            open.bytes = open.bytes.max(bytes);
-            open.rule = rule;
+    fn hold(&mut self, request: u32, step: &Step, bytes: u32, own: &TcpInfo, returned: Instant) {
+        let rule = self.rule(step, own);
+        let Some(open) = &mut self.open else { return self.begin(request, step, bytes, returned) };
+        open.most = open.most.max(bytes);
+        open.now = bytes;
+        open.rule = rule;
+        open.step = step.clone();
+    }
+
+    fn begin(&mut self, request: u32, step: &Step, bytes: u32, started: Instant) {
+        let before = self.snapshot();
+        let rule = self.rule(step, &before.own);
+        let step = step.clone();
+        let open = Open { request, step, most: bytes, now: bytes, rule, started, waited: false, before };
+        if !self.is_empty() {
+            self.open = Some(open);
             return;
         }
-        let open = Open {
-            request,
-            step: step.clone(),
-            bytes,
-            rule,
-            started: Instant::now(),
-            waited: false,
+        // Gone before there was anything to tell its release by, except the time that this took.
+        let timer = started.elapsed() >= self.lab.kernel().delayed_ack_floor();
+        self.close(open, if timer { Release::DelayedAck } else { Release::Ack });
+    }
+
+    /// Whether everything written has left.
+    fn is_empty(&self) -> bool {
+        options::not_sent(self.own).is_ok_and(|held| held == 0)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
             counters: self.counters(),
-            own,
+            own: TcpInfo::read(self.own).unwrap_or_default(),
             peer: TcpInfo::read(self.peer).unwrap_or_default(),
             peer_pingpong: pingpong(self.peer),
-        };
-        // What is already gone left before there was anything to tell its reason by, except the time that this took.
-        if options::not_sent(self.own).is_ok_and(|held| held == 0) {
-            let timer = wrote.elapsed() >= self.lab.kernel().delayed_ack_floor();
-            self.close(open, if timer { Release::DelayedAck } else { Release::Ack });
-        } else {
-            self.open = Some(open);
         }
     }
 
@@ -210,13 +228,14 @@ impl<'a> Watch<'a> {
     fn release(&self, open: &Open) -> Release {
         let peer = TcpInfo::read(self.peer).unwrap_or_default();
         let grown = |count: fn(&TcpInfo) -> Option<u32>| {
-            count(&peer).zip(count(&open.peer)).is_some_and(|(now, then)| now > then)
+            count(&peer).zip(count(&open.before.peer)).is_some_and(|(now, then)| now > then)
         };
-        let moved = |i: usize| self.counters().zip(open.counters).and_then(|(now, then)| Some(now[i]? > then[i]?));
+        let moved =
+            |i: usize| self.counters().zip(open.before.counters).and_then(|(now, then)| Some(now[i]? > then[i]?));
         let acked = grown(TcpInfo::bare_acks);
         if moved(1) == Some(true) {
             Release::LossProbe
-        } else if open.rule == Rule::Cork || open.own.unacked == Some(0) {
+        } else if open.rule == Rule::Cork || open.before.own.unacked == Some(0) {
             Release::PersistTimer
         } else if acked && moved(0).unwrap_or_else(|| self.timer_fired(open)) {
             Release::DelayedAck
@@ -230,8 +249,11 @@ impl<'a> Watch<'a> {
     }
 
     /// Without counters of one's own: the timer takes the peer out of pingpong mode, and nothing else does within a wait.
+    ///
+    /// Of two threads the one that waited looks when the reply has come, and the peer is back in pingpong mode: there the
+    /// time has to do.
     fn timer_fired(&self, open: &Open) -> bool {
-        let left = open.peer_pingpong == Some(true) && pingpong(self.peer) == Some(false);
+        let left = open.before.peer_pingpong == Some(true) && pingpong(self.peer) == Some(false);
         open.waited && (left || open.started.elapsed() >= self.lab.kernel().delayed_ack_floor())
     }
 
@@ -246,9 +268,9 @@ impl<'a> Watch<'a> {
             Hold {
                 socket: self.name,
                 step: open.step,
-                bytes: open.bytes,
-                unacked: open.own.unacked,
-                cwnd: open.own.snd_cwnd,
+                bytes: open.most,
+                unacked: open.before.own.unacked,
+                cwnd: open.before.own.snd_cwnd,
                 rule: open.rule,
                 released_by,
                 waited: open.waited,

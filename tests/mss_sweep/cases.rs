@@ -1,0 +1,153 @@
+//! Random exchanges around the sizes where the rules change.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use smallwrites::exchange::{Exchange, Opt, Script, Setting, Side, Sides, Step};
+use std::fmt;
+
+/// An exchange as it was drawn: turns that write and read, and options.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pinned: bool,
+    once: Sides<Vec<Setting>>,
+    turns: Vec<Turn>,
+}
+
+/// One side writes, then the other reads it.
+#[derive(Debug, Clone)]
+struct Turn {
+    from: Side,
+    writes: Vec<Piece>,
+    /// Where the reader cuts what it reads, in thirds of the whole.
+    cut: Option<u32>,
+    before_read: Option<Setting>,
+}
+
+/// One write with what may stand before it.
+#[derive(Debug, Clone)]
+struct Piece {
+    set: Option<Setting>,
+    size: Size,
+    more: bool,
+}
+
+/// A size in relation to the segment size.
+#[derive(Debug, Clone, Copy)]
+enum Size {
+    Bytes(u32),
+    Segments(u32, i32),
+}
+
+/// Payload of a segment where `TCP_MAXSEG` is 1000 and timestamps are on, as they are unless a sysctl says otherwise.
+const PINNED_MSS: u32 = 988;
+/// Loopback's own segment at the start of a connection.
+const LOOPBACK_MSS: u32 = 32_741;
+/// What a client writes in a request, at most: a model without a send buffer has no say beyond it.
+const MOST_BYTES: u32 = 90_000;
+
+/// Any case.
+pub(crate) fn any() -> impl Strategy<Value = Case> {
+    (any::pinned(), any::once(), any::once(), vec(any::turn(), 1..=4))
+        .prop_map(|(pinned, client, server, turns)| Case { pinned, once: Sides { client, server }, turns })
+}
+
+mod any {
+    use super::*;
+
+    pub(super) fn pinned() -> impl Strategy<Value = bool> {
+        prop_oneof![3 => Just(true), 1 => Just(false)]
+    }
+
+    pub(super) fn once() -> impl Strategy<Value = Vec<Setting>> {
+        prop_oneof![
+            6 => Just(Vec::new()),
+            1 => Just(vec![Setting::new(Opt::NoDelay, 1)]),
+            1 => Just(vec![Setting::new(Opt::Cork, 1)]),
+            1 => Just(vec![Setting::new(Opt::QuickAck, 0)]),
+        ]
+    }
+
+    pub(super) fn turn() -> impl Strategy<Value = Turn> {
+        let from = prop_oneof![Just(Side::Client), Just(Side::Server)];
+        let quick = prop_oneof![
+            8 => Just(None),
+            1 => Just(Some(Setting::new(Opt::QuickAck, 1))),
+            1 => Just(Some(Setting::new(Opt::QuickAck, 0))),
+        ];
+        (from, vec(piece(), 1..=4), prop::option::weighted(0.3, 1_u32..3), quick)
+            .prop_map(|(from, writes, cut, before_read)| Turn { from, writes, cut, before_read })
+    }
+
+    fn piece() -> impl Strategy<Value = Piece> {
+        let set = prop_oneof![
+            12 => Just(None),
+            1 => Just(Some(Setting::new(Opt::NoDelay, 1))),
+            1 => Just(Some(Setting::new(Opt::NoDelay, 0))),
+            1 => Just(Some(Setting::new(Opt::Cork, 1))),
+            2 => Just(Some(Setting::new(Opt::Cork, 0))),
+        ];
+        (set, size(), prop::bool::weighted(0.1)).prop_map(|(set, size, more)| Piece { set, size, more })
+    }
+
+    fn size() -> impl Strategy<Value = Size> {
+        prop_oneof![
+            6 => (1_u32..=50).prop_map(Size::Bytes),
+            3 => (1_u32..=3, -2_i32..=2).prop_map(|(k, off)| Size::Segments(k, off)),
+            2 => (535_u32..=537).prop_map(Size::Bytes),
+            1 => (51_u32..=500).prop_map(Size::Bytes),
+            1 => Just(Size::Bytes(3000)),
+            1 => Just(Size::Bytes(8000)),
+        ]
+    }
+}
+
+impl Case {
+    pub(crate) fn exchange(&self) -> Exchange {
+        let mut sides = Sides::from_fn(|side| Script { opened: self.once[side].clone(), ..Script::default() });
+        let mss = if self.pinned { PINNED_MSS } else { LOOPBACK_MSS };
+        if self.pinned {
+            for side in Side::BOTH {
+                sides[side].opened.insert(0, Setting::new(Opt::Mss, 1000));
+            }
+        }
+        for turn in &self.turns {
+            turn.act(&mut sides, mss);
+        }
+        Exchange { client: sides.client, relay: None, server: sides.server }
+    }
+}
+
+impl Turn {
+    fn act(&self, sides: &mut Sides<Script>, mss: u32) {
+        let mut total = 0;
+        let writer = &mut sides[self.from].steps;
+        for piece in &self.writes {
+            let bytes = piece.size.bytes(mss);
+            if total + bytes > MOST_BYTES {
+                break;
+            }
+            total += bytes;
+            writer.extend(piece.set.map(Step::Set));
+            writer.push(if piece.more { Step::More(bytes) } else { Step::Write(bytes) });
+        }
+        let reader = &mut sides[self.from.peer()].steps;
+        reader.extend(self.before_read.map(Step::Set));
+        let first = self.cut.map_or(0, |thirds| total * thirds / 3);
+        reader.extend([first, total - first].into_iter().filter(|bytes| *bytes > 0).map(Step::Read));
+    }
+}
+
+impl Size {
+    fn bytes(self, mss: u32) -> u32 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Segments(k, off) => (k * mss).saturating_add_signed(off).max(1),
+        }
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.exchange().fmt(f)
+    }
+}
