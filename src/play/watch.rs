@@ -157,13 +157,18 @@ impl<'a> Watch<'a> {
     /// Neither side can go on: from here on only a timer or the path can let go, so this is what a release is told by.
     pub(super) fn waits(&mut self) {
         // What has left by now was let go before, and the next look will tell by what.
-        if self.open.is_none() || options::not_sent(self.own).is_ok_and(|held| held == 0) {
+        if self.open.is_none() {
+            return;
+        }
+        let before = self.snapshot();
+        // Gone while it was looked at: what was seen is what came after.
+        if options::not_sent(self.own).is_ok_and(|held| held == 0) {
             return;
         }
         let Some(mut open) = self.open.take() else { return };
         open.waited = true;
-        open.before = self.snapshot();
-        open.rule = self.rule(&open.step, &open.before.own);
+        open.rule = self.rule(&open.step, &before.own);
+        open.before = before;
         self.open = Some(open);
     }
 
