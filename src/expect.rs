@@ -22,6 +22,7 @@ pub use failure::{Detail, Failure, Kind};
 use crate::exchange::Side;
 use crate::observation::{Observation, Release, Request, Rule, Summary, milliseconds};
 use crate::verdict::{Pattern, Verdict, Wait, fits, wait, was_late};
+use std::time::Duration;
 
 /// Starts a chain of assertions about an observation.
 #[must_use]
@@ -85,10 +86,19 @@ impl<'a> Expect<'a> {
         seen.requests.iter().filter(move |request| wait(seen, request).is_some())
     }
 
-    /// The first request with another number of data segments, though the machine was not late.
-    fn odd_request(&self, side: Side, count: u32) -> Option<&'a Request> {
+    /// The first request that is wrong though the machine was not late; with every request wrong, the first of them.
+    fn first_on_time(&self, wrong: impl Fn(&Request) -> bool) -> Option<&'a Request> {
         let seen = self.seen;
-        seen.requests.iter().find(|request| request.data_segments[side] != Some(count) && !was_late(seen, request))
+        let mut broken = seen.requests.iter().filter(|request| wrong(request));
+        if seen.requests.iter().all(&wrong) { broken.next() } else { broken.find(|request| !was_late(seen, request)) }
+    }
+
+    fn segments(&self, side: Side, request: &Request, expected: String) -> Failure {
+        let seen =
+            request.data_segments[side].map_or_else(|| "an unknown number of".to_owned(), |seen| seen.to_string());
+        let saw = format!("{seen} data segments in request {}", request.number);
+        let because = "tcpi_data_segs_out less tcpi_total_retrans, before and after each request";
+        self.failure(Kind::Segments, expected, because, saw)
     }
 
     fn latency(&self) -> Option<Summary> {
@@ -103,6 +113,10 @@ impl<'a> Expect<'a> {
             milliseconds(environment.jiffy_us)
         )
     }
+}
+
+fn plural(count: u32) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }
 
 /// Writes the panicking form of each assertion from its `try_` form.
@@ -138,10 +152,12 @@ macro_rules! assertions {
     };
 }
 
+mod acks;
+
 assertions! {
     /// No request stalls: nothing is held until a timer or a delayed ACK lets it go.
     no_stall = try_no_stall() |this| {
-        if this.verdict.pattern == Pattern::None {
+        if this.verdict.pattern == Pattern::None || fits(this.seen, Pattern::None) {
             let measured = this.latency().map(|latency| latency.to_string());
             return Ok(this.fact("no stall", measured));
         }
@@ -199,6 +215,19 @@ assertions! {
         }
     }
 
+    /// The median request lasts at least so long.
+    lasts_at_least = try_lasts_at_least(least: Duration) |this| {
+        let least_us = u64::try_from(least.as_micros()).unwrap_or(u64::MAX);
+        let latency = this.latency();
+        if latency.is_some_and(|latency| latency.median_us >= least_us) {
+            let measured = latency.map(|latency| latency.to_string());
+            return Ok(this.fact(format!("each ≥ {}", milliseconds(least_us)), measured));
+        }
+        let saw = latency.map_or_else(|| "no request".to_owned(), |latency| latency.to_string());
+        let because = "nothing ends such a wait earlier";
+        Err(this.failure(Kind::Time, format!("median of the requests ≥ {}", milliseconds(least_us)), because, saw))
+    }
+
     /// Each request stalls exactly when its receiver on `receiver` was in pingpong mode before it.
     follows_pingpong = try_follows_pingpong(receiver: Side) |this| {
         let broken = this.seen.requests.iter().find(|request| {
@@ -230,7 +259,7 @@ assertions! {
             && late.peek().is_some()
             && requests > 0
             && count.is_multiple_of(requests)
-            && this.odd_request(side, count / requests).is_none();
+            && this.first_on_time(|request| request.data_segments[side] != Some(count / requests)).is_none();
         if seen == Some(count) || explained {
             return Ok(this.fact(format!("{side} {count} data segments"), None));
         }
@@ -241,13 +270,19 @@ assertions! {
 
     /// A side sends so many data segments in each request; one in which the machine was late may send more.
     segments_per_request = try_segments_per_request(side: Side, count: u32) |this| {
-        let Some(other) = this.odd_request(side, count) else {
-            return Ok(this.fact(format!("{side} {count} data segments a request"), None));
+        let Some(other) = this.first_on_time(|request| request.data_segments[side] != Some(count)) else {
+            return Ok(this.fact(format!("{side} {count} data segment{} a request", plural(count)), None));
         };
-        let seen = other.data_segments[side].map_or_else(|| "an unknown number of".to_owned(), |seen| seen.to_string());
-        let saw = format!("{seen} data segments in request {}", other.number);
-        let because = "tcpi_data_segs_out less tcpi_total_retrans, before and after each request";
-        Err(this.failure(Kind::Segments, format!("{count} data segments from the {side} in each request"), because, saw))
+        Err(this.segments(side, other, format!("{count} data segment{} from the {side} in each request", plural(count))))
+    }
+
+    /// A side sends fewer data segments than so many in each request; one in which the machine was late may send more.
+    fewer_segments_per_request = try_fewer_segments_per_request(side: Side, count: u32) |this| {
+        let wrong = this.first_on_time(|request| request.data_segments[side].is_none_or(|seen| seen >= count));
+        let Some(other) = wrong else {
+            return Ok(this.fact(format!("{side} fewer than {count} data segments a request"), None));
+        };
+        Err(this.segments(side, other, format!("fewer than {count} data segments from the {side} in each request")))
     }
 
     /// A side sends so many segments without data in all.
@@ -301,12 +336,22 @@ assertions! {
         let causes = &this.verdict.causes;
         let fits = causes.iter().any(|cause| (cause.socket, cause.rule, cause.released_by) == (side.into(), rule, released_by));
         if fits {
-            return Ok(this.fact(format!("{} until {}", rule.words(), released_by.words()), None));
+            return Ok(this.fact(format!("{side} held by {} until {}", rule.words(), released_by.words()), None));
         }
         let saw = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let saw = if saw.is_empty() { "nothing held".to_owned() } else { saw };
         let because = "the socket's options and what moved between the hold's begin and end: bare ACKs, counters";
         Err(this.failure(Kind::Cause, format!("the {side} holds: {} until {}", rule.words(), released_by.words()), because, saw))
+    }
+
+    /// Some write of a side leaves at least so many bytes held.
+    held_at_least = try_held_at_least(side: Side, bytes: u32) |this| {
+        let most = this.seen.most_held(side);
+        if most >= bytes {
+            return Ok(this.fact(format!("{side} holds {bytes} bytes or more"), None));
+        }
+        let because = "bytes written and not yet sent when a write returns (SIOCOUTQNSD)";
+        Err(this.failure(Kind::Held, format!("{bytes} bytes or more held by the {side}"), because, format!("{most} bytes held")))
     }
 
     /// Whatever a side's socket holds at the end of a write leaves by this, and it does hold something.

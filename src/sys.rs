@@ -27,6 +27,7 @@ pub mod namespace;
 mod netlink;
 pub mod options;
 pub mod proc_tcp;
+pub mod process;
 pub mod tcp_info;
 pub mod terminal;
 pub mod transfer;
@@ -48,6 +49,28 @@ pub fn errno(error: &io::Error) -> Option<i32> {
         let inner = error.get_ref()?.downcast_ref::<Context>()?;
         errno(&inner.source)
     })
+}
+
+/// Whether the kernel refused an option because the socket is not TCP's or the option is unknown, by errno's name.
+///
+/// `ENOPROTOOPT` and `EOPNOTSUPP` say the same; which of the two depends on the socket's family.
+///
+/// # Examples
+///
+/// ```
+/// use smallwrites::sys::{no_such_option, options::{self, SocketOption}};
+///
+/// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// let refused = options::set(&socket, SocketOption::NoDelay, 1).unwrap_err();
+/// assert!(no_such_option(&refused).is_some());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn no_such_option(error: &io::Error) -> Option<&'static str> {
+    match errno(error)? {
+        libc::ENOPROTOOPT => Some("ENOPROTOOPT"),
+        libc::EOPNOTSUPP => Some("EOPNOTSUPP"),
+        _ => None,
+    }
 }
 
 /// An [`io::Error`] with what was tried in front of it.

@@ -104,3 +104,8 @@ impl From<&str> for Scene {
         Self::of(notation)
     }
 }
+
+/// An exchange in notation that the catalogue itself wrote.
+pub(super) fn parsed(notation: &str) -> Exchange {
+    notation.parse().unwrap_or_default()
+}

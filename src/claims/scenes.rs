@@ -1,12 +1,20 @@
-//! Scenes that several claims share.
+//! Scenes that several claims share, and what is asked of them.
 
 use super::{Scene, Stage, Twist};
-use crate::exchange::Exchange;
-use crate::expect::{Failure, Kind};
-use crate::play::Play;
+use crate::exchange::{Exchange, Side, Step};
+use crate::expect::{Expect, Failure, Kind, expect};
+use crate::lab::Conditions;
+use crate::observation::{Observation, Request};
+use crate::verdict::Pattern;
 
 /// Write-write-read: the pattern that the whole chapter is about.
 pub(super) const WWR: &str = "C: W10 W10 R20 / S: R20 W20";
+
+/// A request in two small writes, to a server whose ACKs are always delayed.
+pub(super) const SPLIT_REQUEST: &str = "C: W10 W10 R20 / S: [quickack=0] R20 W20 quickack=0";
+
+/// A reply in two small writes, to a client whose ACKs are always delayed.
+pub(super) const SPLIT_REPLY: &str = "C: [quickack=0] W10 R20 quickack=0 / S: R10 W10 W10";
 
 /// A receiver that acknowledges whatever it reads: nothing is left to wait for.
 pub(super) const QUICKACK_EVERY_READ: Twist = Twist::Instead("C: W10 W10 R20 / S: quickack R20 W20");
@@ -23,9 +31,41 @@ pub(super) fn primed(client: &str) -> Scene {
 
 /// Bytes that a full segment carries where `mss=1000` pins it: less by the TCP options that every segment has.
 pub(super) fn full_segment(stage: &Stage<'_>) -> Result<u32, Failure> {
-    let broken = |saw: String| Failure::plain(Kind::Play, "a segment size", "tcpi_snd_mss of an open connection", saw);
-    let exchange = "C: [mss=1000] / S:".parse().map_err(|error| broken(format!("{error}")))?;
-    let seen = stage.lab(|base| base, |lab| Play::new(exchange).run(lab))?;
-    let seen = seen.map_err(|error| broken(error.to_string()))?;
-    seen.sockets.client.before.mss.ok_or_else(|| broken("unknown".to_owned()))
+    full_segment_under(stage, |base| base)
+}
+
+/// The same under a change of the conditions that the stage offers.
+pub(super) fn full_segment_under(stage: &Stage<'_>, change: fn(Conditions) -> Conditions) -> Result<u32, Failure> {
+    let seen = stage.measure(Scene::of("C: [mss=1000] / S:").under(change))?;
+    let unknown = || Failure::plain(Kind::Play, "a segment size", "tcpi_snd_mss of an open connection", "unknown");
+    seen.sockets.client.before.mss.ok_or_else(unknown)
+}
+
+/// A connection that is kept open stalls: in every request but the first where one prompt reply puts the receiver into
+/// pingpong mode, and on kernels that want more of them exactly where it is in that mode.
+pub(super) fn stalls_when_kept<'a>(stage: &Stage<'_>, seen: &'a Observation) -> Result<Expect<'a>, Failure> {
+    let seen = expect(seen);
+    let seen = match stage.pingpong_threshold()? {
+        1 => seen.try_stalls(Pattern::AllButFirst)?,
+        _ => seen.try_follows_pingpong(Side::Server)?,
+    };
+    seen.try_held(Side::Client, 10)
+}
+
+/// Segments without data that the server had sent when a request began.
+pub(super) fn acks_before(seen: &Observation, request: &Request) -> Option<u32> {
+    let earlier = seen.requests.iter().take_while(|other| other.number < request.number);
+    earlier.fold(seen.sockets.server.before.bare_acks(), |acks, other| Some(acks? + other.bare_acks.server?))
+}
+
+/// The exchange with every long write and read a byte shorter.
+pub(super) fn one_byte_less(mut exchange: Exchange) -> Exchange {
+    for script in [&mut exchange.client, &mut exchange.server] {
+        for step in &mut script.steps {
+            if let Step::Write(n @ 100..) | Step::Read(n @ 100..) = step {
+                *n -= 1;
+            }
+        }
+    }
+    exchange
 }

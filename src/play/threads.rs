@@ -52,7 +52,8 @@ pub(super) fn run(
         let server = server.map_err(call("start a thread"))?;
         let mut boundaries = vec![Boundary::look(lab, &sockets.client, &sockets.server)];
         let mut latencies = Vec::with_capacity(requests as usize);
-        let played = (0..requests).try_for_each(|request| {
+        let played: Result<(), PlayError> = (0..requests).try_for_each(|request| {
+            lab.begin(first + request + 1);
             latencies.push(playing_client.request(client, request)?);
             boundaries.push(match order {
                 Order::Free if request + 1 < requests => Boundary::glance(&sockets.client, &sockets.server),
@@ -103,7 +104,7 @@ impl Player<'_> {
                 started = Instant::now();
             }
             if matches!(step, Step::Read(_)) {
-                // Whether it waits in the call or for its turn: what is held now is held while it waits.
+                // Its own side has nothing left to do before the peer's bytes come.
                 self.watch.waits();
             }
             if let (Some(turns), Step::Read(_)) = (self.turns, &step) {
@@ -133,7 +134,7 @@ impl Player<'_> {
                 }
                 Attempt::Done if matches!(step, Step::Read(_) | Step::Pause(_)) => self.watch.look(Before::Other),
                 Attempt::Done => {
-                    self.watch.look(Before::own(Some(&step)));
+                    self.watch.look(Before::OwnStep);
                     if let (Some(turns), Step::Shutdown) = (self.turns, &step) {
                         turns.shut_down(side);
                     }
@@ -146,7 +147,7 @@ impl Player<'_> {
         if let Some(turns) = self.turns {
             turns.finish(side, request)?;
         }
-        Ok(Lap { latency, ..Lap::default() })
+        Ok(Lap { started: Some(started), latency, ..Lap::default() })
     }
 
     fn leave(&mut self) {

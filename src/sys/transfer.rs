@@ -80,6 +80,18 @@ pub fn send(socket: impl AsFd, bytes: &[u8], flags: Flags) -> io::Result<usize> 
     SockRef::from(&socket).send_with_flags(bytes, flags.bits())
 }
 
+/// `send(2)` with any 32 flag bits, named or not, and `MSG_NOSIGNAL`.
+///
+/// # Errors
+///
+/// The kernel's own.
+pub fn send_with_bits(socket: impl AsFd, bytes: &[u8], bits: u32) -> io::Result<usize> {
+    SockRef::from(&socket).send_with_flags(bytes, bits.cast_signed() | libc::MSG_NOSIGNAL)
+}
+
+/// `MSG_OOB`: the byte is urgent (tcp(7)), and urgent data waits for nothing.
+pub const URGENT: u32 = libc::MSG_OOB as u32;
+
 /// `sendmsg(2)`: several pieces in one call, as `writev(2)` does, with
 /// `MSG_NOSIGNAL`. Returns the number of bytes the kernel took.
 ///

@@ -1,6 +1,6 @@
 //! The rules of the sender: what Nagle's algorithm holds and what it does not.
 
-use crate::claims::scenes::{full_segment, primed};
+use crate::claims::scenes::{SPLIT_REQUEST, full_segment, primed};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Scene, Stage, Twist};
 use crate::exchange::Side;
@@ -9,9 +9,6 @@ use crate::observation::{Release, Request, Rule, Socket};
 use crate::verdict::{Pattern, was_late};
 
 const SECTION: &str = "the rules";
-
-/// Write-write-read with a server that delays its ACKs from the first request on.
-const STALLING: &str = "C: W10 W10 R20 / S: [quickack=0] R20 W20 quickack=0";
 
 pub(super) static CLAIMS: &[Claim] = &[
     Claim {
@@ -25,7 +22,7 @@ pub(super) static CLAIMS: &[Claim] = &[
         check: first_write,
         control: Control {
             breaks: "a small segment is unacknowledged when the second one is written",
-            twist: Twist::Instead(STALLING),
+            twist: Twist::Instead(SPLIT_REQUEST),
         },
     },
     Claim {
@@ -58,7 +55,7 @@ pub(super) static CLAIMS: &[Claim] = &[
                 .try_segments_per_request(Side::Client, 1)?
                 .into())
         },
-        control: Control { breaks: "the message in two writes", twist: Twist::Instead(STALLING) },
+        control: Control { breaks: "the message in two writes", twist: Twist::Instead(SPLIT_REQUEST) },
     },
     Claim {
         id: "stall-needs-waiting-receiver",
@@ -73,7 +70,7 @@ pub(super) static CLAIMS: &[Claim] = &[
                 stage.play(Scene::of("C: W10 W10 R20 / S: [quickack=0] R10 W10 R10 W10 quickack=0").requests(12))?;
             Ok(expect(&seen).try_no_stall()?.try_released(Side::Client, Release::Reply)?.into())
         },
-        control: Control { breaks: "it answers the whole message only", twist: Twist::Instead(STALLING) },
+        control: Control { breaks: "it answers the whole message only", twist: Twist::Instead(SPLIT_REQUEST) },
     },
     Claim {
         id: "stall-needs-waiting-sender",

@@ -1,0 +1,11 @@
+//! What other suites assert of small writes and ACKs, held against this kernel: packetdrill, LTP, smoltcp.
+
+mod acknowledgements;
+mod more;
+mod pieces;
+
+use super::Claim;
+
+pub(super) fn claims() -> Vec<&'static Claim> {
+    [more::CLAIMS, pieces::CLAIMS, acknowledgements::CLAIMS].into_iter().flatten().collect()
+}
