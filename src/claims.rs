@@ -29,6 +29,7 @@ mod run;
 mod scene;
 mod scenes;
 mod stage;
+mod tls;
 
 pub use evidence::{Evidence, Sample};
 pub use need::{Missing, Need};
@@ -115,10 +116,17 @@ pub enum Twist {
 /// Every claim, document by document, in the documents' order.
 #[must_use]
 pub fn catalogue() -> Vec<&'static Claim> {
-    [chapter::claims(), article::claims(), echo_lab::claims(), peers::claims(), foreign::beyond()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        chapter::claims(),
+        article::claims(),
+        echo_lab::claims(),
+        peers::claims(),
+        foreign::beyond(),
+        tls::BEYOND.iter().collect(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// The claim with this id.
