@@ -52,7 +52,8 @@ pub(super) fn run(
         let server = server.map_err(call("start a thread"))?;
         let mut boundaries = vec![Boundary::look(lab, &sockets.client, &sockets.server)];
         let mut latencies = Vec::with_capacity(requests as usize);
-        let played = (0..requests).try_for_each(|request| {
+        let played: Result<(), PlayError> = (0..requests).try_for_each(|request| {
+            lab.begin(first + request + 1);
             latencies.push(playing_client.request(client, request)?);
             boundaries.push(match order {
                 Order::Free if request + 1 < requests => Boundary::glance(&sockets.client, &sockets.server),
@@ -102,14 +103,15 @@ impl Player<'_> {
             if side.is_idle() {
                 started = Instant::now();
             }
+            if matches!(step, Step::Read(_)) {
+                // Its own side has nothing left to do before the peer's bytes come.
+                self.watch.waits();
+            }
             if let (Some(turns), Step::Read(_)) = (self.turns, &step) {
                 turns.until_written(side, request)?;
                 self.watch.look(Before::Other);
             }
             let called = matches!(step, Step::Read(_)).then(Instant::now);
-            if called.is_some() {
-                self.watch.waits();
-            }
             let attempt = side.attempt()?;
             if let Some(called) = called {
                 // Looking closely costs nothing after a wait, and would cost a percent of a fast round trip.
@@ -132,7 +134,7 @@ impl Player<'_> {
                 }
                 Attempt::Done if matches!(step, Step::Read(_) | Step::Pause(_)) => self.watch.look(Before::Other),
                 Attempt::Done => {
-                    self.watch.look(Before::own(Some(&step)));
+                    self.watch.look(Before::OwnStep);
                     if let (Some(turns), Step::Shutdown) = (self.turns, &step) {
                         turns.shut_down(side);
                     }
@@ -140,10 +142,12 @@ impl Player<'_> {
             }
         }
         let latency = started.elapsed();
+        // What its script left held has nothing to wait for but the kernel and the peer.
+        self.watch.waits();
         if let Some(turns) = self.turns {
             turns.finish(side, request)?;
         }
-        Ok(Lap { latency, ..Lap::default() })
+        Ok(Lap { started: Some(started), latency, ..Lap::default() })
     }
 
     fn leave(&mut self) {
