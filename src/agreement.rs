@@ -7,6 +7,7 @@ use crate::exchange::{Side, Sides};
 use crate::kernel::Kernel;
 use crate::model::{Facts, Prediction, Start};
 use crate::observation::{Observation, Release, Request, SocketState};
+use crate::verdict::{Pattern, Verdict, Wait};
 use std::fmt;
 use std::fmt::Write;
 
@@ -31,6 +32,59 @@ impl fmt::Display for Difference {
         }
         write!(f, "{}: predicted {}, seen {}", self.what, self.predicted, self.seen)
     }
+}
+
+/// What a run comes to in a word or two, predicted or seen: the same words for both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outlook {
+    /// Which requests stall.
+    pub pattern: Pattern,
+    /// What each of them waits for.
+    pub wait: Option<Wait>,
+    /// Requests of which the machine was too late to tell.
+    late: bool,
+}
+
+impl Outlook {
+    /// What an observation came to.
+    #[must_use]
+    pub fn of(seen: &Observation) -> Self {
+        let verdict = Verdict::of(seen);
+        Self { pattern: verdict.pattern, wait: verdict.wait, late: !verdict.explained.is_empty() }
+    }
+
+    /// Whether both come to the same.
+    #[must_use]
+    pub fn agrees(&self, other: &Self) -> bool {
+        (self.pattern, self.wait) == (other.pattern, other.wait)
+    }
+}
+
+impl fmt::Display for Outlook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pattern.fmt(f)?;
+        if let Some(wait) = self.wait {
+            write!(f, " · {wait}")?;
+        }
+        if self.late { f.write_str(", the machine being late") } else { Ok(()) }
+    }
+}
+
+/// What a prediction comes to.
+#[must_use]
+pub fn outlook(predicted: &Prediction) -> Outlook {
+    let waits: Vec<Option<Wait>> = predicted
+        .requests
+        .iter()
+        .map(|request| match (request.holds(), request.quanta()) {
+            (0, 0) => None,
+            (0, quanta) => Some(Wait::DelayedAck(u32::try_from(quanta).unwrap_or(u32::MAX))),
+            _ => Some(Wait::PersistTimer),
+        })
+        .collect();
+    let stalled: Vec<bool> = waits.iter().map(Option::is_some).collect();
+    let pattern = Pattern::of(&stalled, &vec![false; stalled.len()]);
+    Outlook { pattern, wait: crate::verdict::usual(&waits), late: false }
 }
 
 /// What the model must know of the kernel and of the connection that an observation began with.

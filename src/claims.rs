@@ -19,10 +19,12 @@
 //! and asserts what it saw, and the twist that must make the check fail.
 
 mod article;
+mod beyond;
 mod blame;
 mod chapter;
 mod echo_lab;
 mod evidence;
+mod foreign;
 mod need;
 mod peers;
 mod run;
@@ -115,7 +117,9 @@ pub enum Twist {
 /// Every claim, document by document, in the documents' order.
 #[must_use]
 pub fn catalogue() -> Vec<&'static Claim> {
-    [chapter::claims(), article::claims(), echo_lab::claims(), peers::claims()].into_iter().flatten().collect()
+    let documents = [chapter::claims(), article::claims(), echo_lab::claims()];
+    let beyond = [beyond::claims(), peers::claims(), foreign::beyond()];
+    documents.into_iter().chain(beyond).flatten().collect()
 }
 
 /// The claim with this id.

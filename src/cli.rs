@@ -7,6 +7,8 @@ mod facts;
 mod help;
 mod output;
 mod place;
+mod predict;
+mod sweep;
 mod verify;
 
 use arguments::Command;
@@ -56,6 +58,7 @@ pub(crate) fn main() -> ExitCode {
             Command::WhatIf(options) => compare::what_if(&options, entered),
             Command::List(options) => verify::list(&options),
             Command::Try(options) => attempt::run(&options, entered),
+            Command::Sweep(options) => sweep::run(&options, entered),
             Command::Kernel(format) => facts::run(format),
         }
     });

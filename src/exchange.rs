@@ -45,10 +45,12 @@ mod fix;
 mod parse;
 mod print;
 mod side;
+mod template;
 
 pub use fix::Fix;
 pub use parse::ParseError;
 pub use side::{Side, Sides};
+pub use template::{Template, TemplateError};
 
 /// The longest single write or read that a script may name, in bytes.
 pub const MAX_BYTES: u32 = 16 << 20;

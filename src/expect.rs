@@ -157,7 +157,7 @@ mod acks;
 assertions! {
     /// No request stalls: nothing is held until a timer or a delayed ACK lets it go.
     no_stall = try_no_stall() |this| {
-        if this.verdict.pattern == Pattern::None {
+        if this.verdict.pattern == Pattern::None || fits(this.seen, Pattern::None) {
             let measured = this.latency().map(|latency| latency.to_string());
             return Ok(this.fact("no stall", measured));
         }
@@ -336,7 +336,7 @@ assertions! {
         let causes = &this.verdict.causes;
         let fits = causes.iter().any(|cause| (cause.socket, cause.rule, cause.released_by) == (side.into(), rule, released_by));
         if fits {
-            return Ok(this.fact(format!("{} until {}", rule.words(), released_by.words()), None));
+            return Ok(this.fact(format!("{side} held by {} until {}", rule.words(), released_by.words()), None));
         }
         let saw = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let saw = if saw.is_empty() { "nothing held".to_owned() } else { saw };

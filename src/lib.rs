@@ -37,6 +37,7 @@ pub mod agreement;
 pub mod claims;
 pub mod exchange;
 pub mod expect;
+pub mod foreign;
 pub mod gate;
 pub mod kernel;
 pub mod lab;

@@ -1,4 +1,124 @@
-//! Why Linux holds a small segment, and when it lets go.
+//! Why Linux holds a small segment, and when it lets go: the rules as a state machine on a virtual clock.
+//!
+//! ```
+//! use smallwrites::model::{Facts, predict};
+//!
+//! let exchange = "C: W10 W10 R20 / S: R20 W20".parse()?;
+//! let prediction = predict(&exchange, &Facts::default(), 6)?;
+//! let quanta: Vec<usize> = prediction.requests.iter().map(|request| request.quanta()).collect();
+//! assert_eq!(quanta, [0, 1, 1, 1, 1, 1]); // every request but the first waits for a delayed ACK
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! There are no sockets here, no clock and no files, so the model runs on any operating system. What differs from
+//! kernel to kernel and from path to path comes in as [`Facts`].
+//!
+//! # One stall, rule by rule
+//!
+//! The client of `C: W10 W10 R20 / S: R20 W20` sends a request in two small writes and waits for the answer. The
+//! second request goes like this:
+//!
+//! ```
+//! # use smallwrites::model::{Facts, predict};
+//! # let exchange = "C: W10 W10 R20 / S: R20 W20".parse()?;
+//! # let timeline = predict(&exchange, &Facts::default(), 2)?.timeline.to_string();
+//! # let second = timeline.lines().filter(|line| line.starts_with("  2")).collect::<Vec<_>>().join("\n");
+//! assert_eq!(format!("\n{second}"), "
+//!   2     0 client writes 10
+//!   2     0 client sends 10
+//!   2     0 client writes 10
+//!   2     0 client holds 10
+//!   2     0 server reads 10
+//!   2    11 server delayed-ACK timer
+//!   2    11 server sends ACK
+//!   2    11 client sends 10
+//!   2    11 server sends ACK
+//!   2    11 server reads 10
+//!   2    11 server writes 20
+//!   2    11 server sends 20
+//!   2    11 client reads 20");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! (The columns: request, tick, side, event; a tick is 4 ms here.)
+//!
+//! 1. The first write leaves at once, since nothing is in flight. It is a *small* segment: less than the maximum
+//!    segment size.
+//! 2. The second write is held. **Nagle's algorithm** (RFC 896) lets at most one small segment be unacknowledged, so
+//!    that a program that writes single bytes doesn't fill the network with headers. The bytes wait for the ACK of
+//!    the first segment, or for enough further bytes to fill a segment.
+//! 3. The server has read half a request and has nothing to answer yet. It doesn't acknowledge either: in the first
+//!    request it answered soon after it had received, so the kernel takes the connection for an interactive one
+//!    (**pingpong mode**) and expects an answer to carry the ACK.
+//! 4. So each side waits for the other, until the **delayed-ACK timer** fires, 40 ms and up to one tick after the
+//!    segment arrived. The ACK releases the second write. Because an ACK had to be sent, the server leaves pingpong
+//!    mode, so that the second write is acknowledged at arrival; but its answer, soon after, enters it again, and
+//!    the next request stalls too.
+//!
+//! The first request didn't stall because a fresh connection isn't in pingpong mode and has sixteen **quick ACKs**
+//! to give.
+//!
+//! # The sender: what holds bytes, what releases them
+//!
+//! Only the last, small segment is ever held; anything before it, and anything full, leaves as the windows allow.
+//! It is held while `TCP_CORK` is set, or `MSG_MORE` was given with the last write, or Nagle's algorithm is on and
+//! an earlier *small* segment is unacknowledged. That last word is **Minshall's change**: in Nagle's own text any
+//! unacknowledged data would do, but a small segment behind full ones only, as at the end of a long write, would
+//! then wait for nothing.
+//!
+//! It is released by an ACK of the small segment before it, by writes that fill it, by `TCP_NODELAY` (a cork's bytes
+//! too, if they are queued already), by clearing the cork (unless Nagle's algorithm then holds it), and, if nothing
+//! is in flight so that no ACK can come, by the **persist timer** after 200 ms. That timer was made for probing a
+//! closed window; for a forgotten cork it is the ceiling.
+//!
+//! # The receiver: when it acknowledges
+//!
+//! * **At arrival**, if more than one segment's worth of bytes is unacknowledged and the window can move on, or if
+//!   quick ACKs are left outside pingpong mode. What a segment's worth is, is an estimate: 536 bytes at first, then
+//!   the largest segment seen.
+//! * **On a read** that leaves more than that unacknowledged; or that empties the queue, after two small segments
+//!   in any mode, after one outside pingpong mode.
+//! * **With its own data**, which acknowledges everything.
+//! * **On the delayed-ACK timer** otherwise.
+//!
+//! So a held tail never stalls if the receiver isn't in pingpong mode, or more than a segment's worth waits with it,
+//! or two small segments do, or the receiver writes. Everything else in these files decides which of these is the
+//! case around the segment size, where windows, their growth and the memory that a segment costs come into play.
+//!
+//! # What happens during a system call
+//!
+//! Over loopback a segment is delivered inside the `send` that sent it, and so is the ACK that it provokes. But a
+//! socket that is in a system call is locked, and what arrives for it waits in its **backlog** until the call ends.
+//! So an ACK provoked by the first part of a long write changes nothing for the rest of that write.
+//!
+//! # The order of steps
+//!
+//! Who runs when decides what is held, so a prediction is for one order: each side in turn, the client first, runs
+//! its script until it must wait. When neither can go on, time moves to the next timer or to the end of a pause.
+//! All reads and writes are free, and the path takes no time. The send buffer never fills up.
+//!
+//! # What the rules promise
+//!
+//! Held against ten thousand exchanges each, with the model alone: every byte leaves once and in order; no request is
+//! held for ever; `TCP_NODELAY` never lets a message of its side stall, corks aside; a quick-ACK route does the same
+//! for both sides; and a message split into however many writes stalls for one quantum at most. A message that is
+//! one write doesn't stall *if every message is answered*: the answer carries the ACK. `C: W1 R1 W1 / S: R1 W1 R1`
+//! is the smallest exchange without that, and stalls. Two split messages in one direction cost two quanta, as in
+//! `C: W1 W1 R1 W1 W1 R1 / S: R2 W1 R2 W1`.
+//!
+//! # What is left out
+//!
+//! Loss, reordering, closing, urgent data, other congestion control than reno, automatic receive buffers, segments
+//! held back for better segmentation offload, and autocorking, which needs a device that is slower than loopback.
+//! One thing is true of kernels but not of clocks: after a wait of 200 ms the kernel grants new quick ACKs if the
+//! gap was longer than the retransmission timeout, and both are within a tick or two of each other. So
+//! [`quick_acks`](Request::quick_acks) can differ from then on.
+//!
+//! # Where to read on
+//!
+//! Each rule is one function that names the kernel function and the RFC section that it follows: the sender's in
+//! `model/sender.rs` and `model/acknowledged.rs`, the receiver's in `model/receiver.rs`, `model/delayed_ack.rs` and
+//! `model/window.rs`. `model/connection.rs` says who calls them when. [`Rule`] lists those that can be taken out.
 
 mod acknowledged;
 mod connection;
@@ -13,6 +133,7 @@ mod rules;
 mod segment;
 mod sender;
 mod socket;
+mod system_call;
 mod timeline;
 mod window;
 

@@ -27,6 +27,7 @@ pub mod namespace;
 mod netlink;
 pub mod options;
 pub mod proc_tcp;
+pub mod process;
 pub mod tcp_info;
 pub mod terminal;
 pub mod transfer;

@@ -59,6 +59,11 @@ impl Verdict {
         let waits: Vec<Option<Wait>> = seen.requests.iter().map(|request| wait(seen, request)).collect();
         let stalled: Vec<bool> = waits.iter().map(Option::is_some).collect();
         let late = late_requests(seen);
+        // Lateness takes delayed ACKs away and adds none that anybody waits for, in the request itself and in the next.
+        let kept = |request: &Request| was_late(seen, request) || kept_from_cpu(seen, request);
+        let kept: Vec<bool> = seen.requests.iter().map(kept).collect();
+        let punctual = |i: usize| !kept[i] && (i == 0 || !kept[i - 1]);
+        let on_time: Vec<Option<Wait>> = (0..waits.len()).filter(|i| punctual(*i)).map(|i| waits[i]).collect();
         let numbers =
             |flags: &[bool]| flags.iter().zip(1..).filter(|(flag, _)| **flag).map(|(_, number)| number).collect();
         let pattern = Pattern::of(&stalled, &late);
@@ -69,7 +74,7 @@ impl Verdict {
             .filter(|((late, stalled), number)| **late && pattern.expects(*number) != **stalled);
         Self {
             pattern,
-            wait: usual(&waits),
+            wait: usual(&on_time).or_else(|| waits.iter().flatten().max().copied()),
             stalled: numbers(&stalled),
             explained: explained.map(|(_, number)| number).collect(),
             causes: causes(seen),
@@ -191,8 +196,9 @@ fn has_path(seen: &Observation) -> bool {
     seen.environment.place == "wire"
 }
 
-/// The longest kind of wait, and the usual number of delayed ACKs.
-fn usual(waits: &[Option<Wait>]) -> Option<Wait> {
+/// What stalled requests wait for: the longest kind of wait, and the usual number of delayed ACKs.
+#[must_use]
+pub fn usual(waits: &[Option<Wait>]) -> Option<Wait> {
     let longest = waits.iter().flatten().max().copied()?;
     let Wait::DelayedAck(most) = longest else { return Some(longest) };
     let times = |quanta: u32| waits.iter().filter(|wait| **wait == Some(Wait::DelayedAck(quanta))).count();
@@ -227,6 +233,8 @@ fn late_requests(seen: &Observation) -> Vec<bool> {
         .enumerate()
         .map(|(i, request)| match request.receivers[receiver].pingpong {
             _ if was_late(seen, request) => true,
+            // The client's answer to the last reply is this request itself, before anybody is held for it.
+            _ if receiver == Side::Client => late_reply(request) || timer_between(request),
             Some(false) => i > 0 && late_reply(&seen.requests[i - 1]),
             _ => timer_between(request),
         })
@@ -239,15 +247,16 @@ pub(crate) fn kept_from_cpu(seen: &Observation, request: &Request) -> bool {
     request.run_queue_us.is_some_and(|waited| waited >= floor)
 }
 
-/// Whether the requests in which the machine was not late stall exactly where a pattern says, and one of them does where it
-/// says that any do.
+/// Whether the requests in which the machine was not late stall exactly where a pattern says, and where it says that any
+/// do, one of them does: a stall that somebody waited for has happened, however late the machine was.
 #[must_use]
 pub fn fits(seen: &Observation, pattern: Pattern) -> bool {
     let late = late_requests(seen);
-    let sure = || seen.requests.iter().zip(&late).filter(|(_, late)| !**late).map(|(request, _)| request);
     let stalls = |request: &Request| wait(seen, request).is_some();
-    sure().all(|request| stalls(request) == pattern.expects(request.number))
-        && (pattern == Pattern::None || sure().any(stalls))
+    let expected = |request: &Request| pattern.expects(request.number);
+    let agrees = |(request, late): (&Request, &bool)| *late || stalls(request) == expected(request);
+    seen.requests.iter().zip(&late).all(agrees)
+        && (pattern == Pattern::None || seen.requests.iter().any(|request| stalls(request) && expected(request)))
 }
 
 /// Whether the player was kept from its CPU for so long that a request shows nothing: a timer let held bytes go while

@@ -1,17 +1,25 @@
 //! Write patterns behind public reports of the stall, through `smallwrites try --format json` as these people would meet
 //! the tool.
 
-mod support {
-    pub(crate) mod program;
-    mod threads;
-}
-
 use rstest::rstest;
+use serde_json::Value;
 use std::io::Write;
-use support::program::{run, smallwrites};
+use std::process::Command;
 
 /// Eight requests on one connection, no options unless said.
 const REQUESTS: u32 = 8;
+
+/// How often an exchange is played again on a machine that is late.
+const TRIES: u32 = 20;
+
+/// Tests at once, unless `RUST_TEST_THREADS` says otherwise: each has nine exchanges wait for kernel timers.
+#[ctor::ctor]
+fn prepare() {
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        // SAFETY: no other thread exists yet that could read the environment.
+        unsafe { std::env::set_var("RUST_TEST_THREADS", "6") };
+    }
+}
 
 /// What a request of a pattern comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,9 +74,9 @@ fn each_pattern_of_the_field_gets_its_verdict(#[case] exchange: &str, #[case] op
         return;
     }
     let requests = REQUESTS.to_string();
-    let arguments =
-        ["try", exchange, "--format", "json", "--requests", &requests].into_iter().chain(options.iter().copied());
-    let json = run(&mut smallwrites(arguments)).json();
+    let arguments = ["try", exchange, "--format", "json", "--requests", &requests];
+    let arguments: Vec<&str> = arguments.into_iter().chain(options.iter().copied()).collect();
+    let json = answer_on_time(&arguments);
     let (pattern, verdict, wait) = match comes {
         ToNothing => ("none", "none", None),
         ToDelayedAcks(quanta) => ("all-but-first", "all-but-first", Some(format!("{quanta}×40ms"))),
@@ -85,9 +93,29 @@ fn each_pattern_of_the_field_gets_its_verdict(#[case] exchange: &str, #[case] op
     assert_eq!(json["stalled_requests"] == 0, comes == ToNothing, "{seen}");
 }
 
+/// The program's answer in JSON; asked once more where by the scheduler's own account its player waited for a CPU as
+/// long as the shortest timer takes. What it answered has no say in that.
+fn answer_on_time(arguments: &[&str]) -> Value {
+    for _ in 0..TRIES {
+        let json = answer(arguments);
+        let requests = json["observation"]["requests"].as_array().expect("an array");
+        if requests.iter().all(|request| request["run_queue_us"].as_u64().is_none_or(|waited| waited < 36_000)) {
+            return json;
+        }
+    }
+    answer(arguments)
+}
+
+fn answer(arguments: &[&str]) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_smallwrites")).args(arguments).output().expect("the program starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{arguments:?}: {}, {said}", output.status);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
+}
+
 /// The patterns were read off a kernel whose threshold is 1.
 fn usual_threshold() -> bool {
-    let facts = run(&mut smallwrites(["kernel", "--format", "json"])).json();
+    let facts = answer(&["kernel", "--format", "json"]);
     let usual = facts["pingpong_threshold"] == 1;
     if !usual {
         let threshold = &facts["pingpong_threshold"];

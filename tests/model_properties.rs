@@ -29,6 +29,7 @@ struct May {
 }
 
 const PLAIN: May = May { writes: 5, cork: false, more: false, options: false };
+const ONE_WRITE: May = May { writes: 1, cork: false, more: false, options: true };
 const ANYTHING: May = May { writes: 5, cork: true, more: true, options: true };
 
 /// The steps that send one message.
@@ -95,12 +96,16 @@ fn request_and_answer(may: May, rounds: usize) -> impl Strategy<Value = Exchange
     })
 }
 
-fn run(exchange: &Exchange, facts: &Facts) -> Prediction {
-    predict(exchange, facts, REQUESTS).expect("predictable")
+/// Both sides send a message before they read the other's.
+fn both_at_once(may: May) -> impl Strategy<Value = Exchange> {
+    (sent_and_read(may), sent_and_read(may)).prop_map(|((client, server_reads), (server, client_reads))| {
+        let script = |steps: Vec<Step>, reads| Script { steps: [steps, reads].concat(), ..Script::default() };
+        Exchange { client: script(client, client_reads), relay: None, server: script(server, server_reads) }
+    })
 }
 
-fn run_text(text: &str) -> Prediction {
-    run(&text.parse().expect("an exchange"), &Facts::default())
+fn run(exchange: &Exchange, facts: &Facts) -> Prediction {
+    predict(exchange, facts, REQUESTS).expect("predictable")
 }
 
 /// Delayed ACKs waited for in each request, by the side that was held.
@@ -115,12 +120,18 @@ fn never_stalls(prediction: &Prediction) -> bool {
     prediction.stuck.is_none() && prediction.requests.iter().all(|request| request.waits.is_empty())
 }
 
+/// Ten thousand cases, or as many as `SMALLWRITES_CASES` says.
+fn config() -> ProptestConfig {
+    let cases = std::env::var("SMALLWRITES_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(10_000);
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 fn facts() -> impl Strategy<Value = Facts> {
     prop_oneof![Just(Facts::default()), Just(Facts::loopback(None)), Just(Facts::loopback(Some(1448)))]
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn every_byte_leaves_once_and_in_order(exchange in request_and_answer(ANYTHING, 2), facts in facts()) {
@@ -150,14 +161,23 @@ proptest! {
     }
 
     #[test]
-    fn nodelay_never_stalls_a_message(exchange in request_and_answer(PLAIN, 2), facts in facts()) {
+    fn nodelay_on_both_sides_never_stalls_a_message(
+        exchange in prop_oneof![request_and_answer(PLAIN, 2).boxed(), both_at_once(PLAIN).boxed()], facts in facts(),
+    ) {
         let exchange = exchange.with_option(&Side::BOTH, Opt::NoDelay, 1);
         prop_assert!(never_stalls(&run(&exchange, &facts)));
     }
 
     #[test]
+    fn nodelay_on_one_side_never_stalls_its_messages(exchange in request_and_answer(PLAIN, 2), facts in facts()) {
+        let exchange = exchange.with_option(&[Side::Client], Opt::NoDelay, 1);
+        prop_assert!(quanta(&run(&exchange, &facts)).iter().all(|quanta| quanta.client == 0));
+    }
+
+    #[test]
     fn one_write_a_message_never_stalls_if_every_message_is_answered(
-        exchange in request_and_answer(May { writes: 1, ..PLAIN }, 1), facts in facts(),
+        exchange in prop_oneof![request_and_answer(ONE_WRITE, 3).boxed(), both_at_once(ONE_WRITE).boxed()],
+        facts in facts(),
     ) {
         prop_assert!(never_stalls(&run(&exchange, &facts)));
     }
@@ -171,10 +191,43 @@ proptest! {
     }
 
     #[test]
-    fn more_writes_cost_at_most_one_quantum_a_direction(exchange in request_and_answer(PLAIN, 1), facts in facts()) {
-        let prediction = run(&exchange, &facts);
-        for quanta in quanta(&prediction) {
+    fn more_writes_cost_a_message_at_most_one_quantum(
+        exchange in prop_oneof![request_and_answer(ANYTHING, 1).boxed(), both_at_once(PLAIN).boxed()],
+        facts in facts(),
+    ) {
+        for quanta in quanta(&run(&exchange, &facts)) {
             prop_assert!(quanta.client <= 1 && quanta.server <= 1, "{quanta:?}");
         }
     }
+}
+
+// Where a promise ends: the smallest exchange that breaks it.
+
+/// A message that nobody answers is acknowledged late, and holds the next one although each was one write.
+#[test]
+fn one_write_a_message_stalls_behind_a_message_without_an_answer() {
+    assert_eq!(total_quanta("C: W1 R1 W1 / S: R1 W1 R1"), [0, 1, 1, 1, 1, 1]);
+}
+
+/// The quantum is one for each message: two split messages in one direction cost two.
+#[test]
+fn two_split_messages_cost_two_quanta() {
+    assert_eq!(total_quanta("C: W1 W1 R1 W1 W1 R1 / S: R2 W1 R2 W1"), [1, 2, 2, 2, 2, 2]);
+}
+
+/// Neither `TCP_NODELAY` nor a quick-ACK route releases what `MSG_MORE` or a cork holds.
+#[test]
+fn only_an_uncork_helps_against_a_cork() {
+    let route = Facts { quickack_route: true, ..Facts::default() };
+    for text in ["C: [nodelay] M1 R1 / S: R1 W1", "C: [nodelay cork] W1 R1 / S: R1 W1"] {
+        for facts in [&Facts::default(), &route] {
+            let prediction = run(&text.parse().expect("an exchange"), facts);
+            assert!(prediction.requests.iter().all(|request| request.holds() == 1), "{text}");
+        }
+    }
+}
+
+fn total_quanta(text: &str) -> Vec<usize> {
+    let prediction = run(&text.parse().expect("an exchange"), &Facts::default());
+    prediction.requests.iter().map(smallwrites::model::Request::quanta).collect()
 }

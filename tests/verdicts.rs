@@ -4,7 +4,7 @@ mod support {
     pub(crate) mod fixed;
 }
 
-use smallwrites::observation::{Hold, Observation, Order, Release, Rule, Socket};
+use smallwrites::observation::{Hold, Observation, Release, Rule, Socket};
 use smallwrites::verdict::{Pattern, Verdict, Wait};
 use support::fixed::{fine, stalled};
 
@@ -44,6 +44,51 @@ fn a_late_reply_explains_the_next_request_and_a_prompt_one_does_not() {
     assert_eq!((verdict.pattern, verdict.explained.as_slice()), (Pattern::AllButFirst, &[4][..]));
 }
 
+/// Who is held for the client's ACK meets the client's lateness within the same request: the request is its answer.
+#[test]
+fn a_late_request_explains_why_its_split_reply_is_not_held() {
+    let mut seen = stalled();
+    for request in &mut seen.requests {
+        request.holds.iter_mut().for_each(|hold| hold.socket = Socket::Server);
+        request.receivers.client.pingpong = Some(false);
+    }
+    assert_eq!(Verdict::of(&seen).pattern, Pattern::AllButFirst);
+    seen.requests[3].holds.clear();
+    seen.requests[3].delayed_acks = Some(0);
+    assert_eq!(Verdict::of(&seen).pattern, Pattern::Mixed, "nothing explains it");
+    seen.requests[3].writes[0].since_received_ms = Some(40);
+    let verdict = Verdict::of(&seen);
+    assert_eq!((verdict.pattern, verdict.explained.as_slice()), (Pattern::AllButFirst, &[4][..]));
+}
+
+/// A late request has fewer delayed ACKs to wait for: those on time tell how many a stall takes.
+#[test]
+fn requests_on_time_tell_how_many_delayed_acks_a_stall_takes() {
+    let mut seen = stalled();
+    let second = seen.requests[1].holds[0].clone();
+    seen.requests[1].holds.push(Hold { socket: Socket::Server, ..second });
+    assert_eq!(Verdict::of(&seen).wait, Some(Wait::DelayedAck(1)), "one of four");
+    for request in seen.requests.iter_mut().skip(2) {
+        request.run_queue_us = Some(36_000);
+    }
+    assert_eq!(Verdict::of(&seen).wait, Some(Wait::DelayedAck(2)));
+}
+
+/// Where others share the counters, the scheduler's account of the thread has to do.
+#[test]
+fn without_counters_the_schedulers_account_explains_a_missing_stall() {
+    let mut seen = stalled();
+    seen.counters = None;
+    for request in &mut seen.requests {
+        request.delayed_acks = None;
+    }
+    seen.requests[3].holds.clear();
+    assert_eq!(Verdict::of(&seen).pattern, Pattern::Mixed, "nothing explains it");
+    seen.requests[3].run_queue_us = Some(36_000);
+    let verdict = Verdict::of(&seen);
+    assert_eq!((verdict.pattern, verdict.explained.as_slice()), (Pattern::AllButFirst, &[4][..]));
+}
+
 /// The receiver is the one whose ACK is waited for, not the peer of whoever first held anything.
 #[test]
 fn a_cork_of_the_servers_own_does_not_hide_its_late_reply() {
@@ -72,9 +117,6 @@ fn a_timer_that_nobody_waited_for_is_no_stall() {
     assert_eq!(Verdict::of(&seen).pattern, Pattern::Once(3), "this one was waited for");
     seen.requests[2].holds[0].waited = false;
     assert_eq!(Verdict::of(&seen).pattern, Pattern::None);
-    // Two threads do not tell when both of them wait.
-    seen.order = Order::Free;
-    assert_eq!(Verdict::of(&seen).pattern, Pattern::Once(3));
 
     let mut seen = stalled();
     seen.requests[2].holds[0].waited = false;

@@ -1,5 +1,7 @@
 //! The chapter's claims, part by part.
 
+mod corks;
+mod knobs;
 mod lab_one;
 mod lab_three;
 mod lab_two;
@@ -9,6 +11,14 @@ mod rules_sender;
 use super::Claim;
 
 pub(super) fn claims() -> Vec<&'static Claim> {
-    let parts = [rules_sender::CLAIMS, rules_receiver::CLAIMS, lab_one::CLAIMS, lab_two::CLAIMS, lab_three::CLAIMS];
-    parts.into_iter().flatten().collect()
+    let parts = [
+        rules_sender::CLAIMS,
+        rules_receiver::CLAIMS,
+        lab_one::CLAIMS,
+        lab_two::CLAIMS,
+        lab_three::CLAIMS,
+        corks::CLAIMS,
+        knobs::CLAIMS,
+    ];
+    parts.into_iter().flatten().chain(super::foreign::chapter()).collect()
 }

@@ -1,6 +1,7 @@
 //! What a place must have for a check, probed before anything runs.
 
 use crate::exchange::Opt;
+use crate::foreign;
 use crate::kernel::Kernel;
 use crate::lab::{Conditions, Family, LabError};
 use crate::sys::counters;
@@ -17,7 +18,7 @@ pub enum Need {
     Sysctl(&'static str),
     /// A socket option that the kernel must have.
     Option(Opt),
-    /// A program on the PATH.
+    /// A program that can be started and watched: see [`foreign`].
     Program(&'static str),
 }
 
@@ -41,11 +42,11 @@ impl Need {
         let missing = |reason: String, remedy: &str| Some(Missing { reason, remedy: remedy.to_owned() });
         match (self, &place.private) {
             (Self::PrivateLab, Ok(())) => None,
-            (Self::PrivateLab | Self::Sysctl(_), Err(LabError::Refused(source))) => missing(
+            (Self::PrivateLab | Self::Sysctl(_) | Self::Program(_), Err(LabError::Refused(source))) => missing(
                 format!("needs a private namespace: {source}"),
                 "allow unprivileged user namespaces, run as root, or run under unshare -Urn",
             ),
-            (Self::PrivateLab | Self::Sysctl(_), Err(error)) => {
+            (Self::PrivateLab | Self::Sysctl(_) | Self::Program(_), Err(error)) => {
                 missing(format!("needs a private namespace: {error}"), "run under unshare -Urn")
             }
             (Self::Ipv6, private) => {
@@ -63,13 +64,14 @@ impl Need {
             (Self::Option(option), _) => {
                 missing(format!("this kernel has no socket option for {}", option.word()), "use a kernel that has it")
             }
-            (Self::Program(name), _) if on_path(name) => None,
-            (Self::Program(name), _) => missing(format!("{name} is not installed"), "install it"),
+            (Self::Program(name), Ok(())) => match foreign::available() {
+                Err(error) => missing(
+                    format!("needs to watch {name} in namespaces of its own: {error}"),
+                    "run where user namespaces may be nested and /proc is mounted",
+                ),
+                Ok(()) if foreign::find(name).is_some() => None,
+                Ok(()) => missing(format!("{name} is not installed"), "install it"),
+            },
         }
     }
-}
-
-fn on_path(name: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }

@@ -1,10 +1,11 @@
-//! Scenes that several claims share.
+//! Scenes that several claims share, and what is asked of them.
 
 use super::{Scene, Stage, Twist};
-use crate::exchange::{Exchange, Step};
-use crate::expect::{Failure, Kind};
+use crate::exchange::{Exchange, Side, Step};
+use crate::expect::{Expect, Failure, Kind, expect};
 use crate::lab::Conditions;
-use crate::play::Play;
+use crate::observation::{Observation, Request};
+use crate::verdict::Pattern;
 
 /// Write-write-read: the pattern that the whole chapter is about.
 pub(super) const WWR: &str = "C: W10 W10 R20 / S: R20 W20";
@@ -35,11 +36,26 @@ pub(super) fn full_segment(stage: &Stage<'_>) -> Result<u32, Failure> {
 
 /// The same under a change of the conditions that the stage offers.
 pub(super) fn full_segment_under(stage: &Stage<'_>, change: fn(Conditions) -> Conditions) -> Result<u32, Failure> {
-    let broken = |saw: String| Failure::plain(Kind::Play, "a segment size", "tcpi_snd_mss of an open connection", saw);
-    let exchange = "C: [mss=1000] / S:".parse().map_err(|error| broken(format!("{error}")))?;
-    let seen = stage.lab(change, |lab| Play::new(exchange).run(lab))?;
-    let seen = seen.map_err(|error| broken(error.to_string()))?;
-    seen.sockets.client.before.mss.ok_or_else(|| broken("unknown".to_owned()))
+    let seen = stage.measure(Scene::of("C: [mss=1000] / S:").under(change))?;
+    let unknown = || Failure::plain(Kind::Play, "a segment size", "tcpi_snd_mss of an open connection", "unknown");
+    seen.sockets.client.before.mss.ok_or_else(unknown)
+}
+
+/// A connection that is kept open stalls: in every request but the first where one prompt reply puts the receiver into
+/// pingpong mode, and on kernels that want more of them exactly where it is in that mode.
+pub(super) fn stalls_when_kept<'a>(stage: &Stage<'_>, seen: &'a Observation) -> Result<Expect<'a>, Failure> {
+    let seen = expect(seen);
+    let seen = match stage.pingpong_threshold()? {
+        1 => seen.try_stalls(Pattern::AllButFirst)?,
+        _ => seen.try_follows_pingpong(Side::Server)?,
+    };
+    seen.try_held(Side::Client, 10)
+}
+
+/// Segments without data that the server had sent when a request began.
+pub(super) fn acks_before(seen: &Observation, request: &Request) -> Option<u32> {
+    let earlier = seen.requests.iter().take_while(|other| other.number < request.number);
+    earlier.fold(seen.sockets.server.before.bare_acks(), |acks, other| Some(acks? + other.bare_acks.server?))
 }
 
 /// The exchange with every long write and read a byte shorter.

@@ -102,6 +102,19 @@ impl<'a> Stage<'a> {
         conditions.run(work).map_err(|error| broken("a lab can be opened", &error))
     }
 
+    /// Plays a scene as it is, twisted or not, for a fact of the place that a check starts from.
+    ///
+    /// # Errors
+    ///
+    /// Where the lab or the exchange fails.
+    pub fn measure(&self, scene: impl Into<Scene>) -> Result<Observation, Failure> {
+        let scene = scene.into();
+        let play = scene.play(|exchange| exchange).map_err(|error| broken("the exchange can be parsed", &error))?;
+        let seen = scene.conditions(self.base.clone()).run(|lab| play.run(lab));
+        let seen = seen.map_err(|error| broken("a lab can be opened", &error))?;
+        seen.map_err(|error| broken("the exchange can be played to its end", &error))
+    }
+
     /// Asks something of sockets in a lab, for a claim that no exchange can show.
     ///
     /// # Errors
@@ -121,7 +134,7 @@ impl<'a> Stage<'a> {
             return Ok(threshold);
         }
         // One reply a request, further apart than a jiffy, so that an older kernel counts each of them.
-        let seen = self.play(Scene::of("C: P20 W10 R20 / S: R10 W20").requests(12))?;
+        let seen = self.measure(Scene::of("C: P20 W10 R20 / S: R10 W20").requests(12))?;
         let first = seen.requests.iter().position(|request| request.receivers.server.pingpong == Some(true));
         let threshold = first.and_then(|replies| u32::try_from(replies).ok());
         threshold.ok_or_else(|| {

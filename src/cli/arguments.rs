@@ -7,7 +7,7 @@ pub(super) use gate::{Compare, WhatIf};
 use super::Trouble;
 use super::help::Topic;
 use lexopt::{Arg, Parser, ValueExt};
-use smallwrites::exchange::{Exchange, Opt, ParseError, Setting, Side};
+use smallwrites::exchange::{Exchange, Opt, ParseError, Setting, Side, Template};
 use smallwrites::observation::Order;
 use smallwrites::report::Format;
 use std::ffi::OsString;
@@ -23,6 +23,7 @@ pub(super) enum Command {
     WhatIf(WhatIf),
     List(List),
     Try(Box<Try>),
+    Sweep(Box<Sweep>),
     Kernel(Format),
 }
 
@@ -63,11 +64,62 @@ pub(super) struct Try {
     pub(super) requests: u32,
     pub(super) order: Order,
     pub(super) fresh: bool,
+    pub(super) place: Place,
+    pub(super) predict: Predict,
+    pub(super) format: Format,
+}
+
+/// Options of `sweep`.
+#[derive(Debug)]
+pub(super) struct Sweep {
+    pub(super) template: Template,
+    pub(super) requests: u32,
+    pub(super) place: Place,
+    pub(super) format: Format,
+}
+
+/// Where and under what an exchange is played.
+#[derive(Debug, Default)]
+pub(super) struct Place {
     pub(super) ipv6: bool,
     pub(super) shared: bool,
     pub(super) sysctls: Vec<(String, String)>,
     pub(super) quickack_route: bool,
-    pub(super) format: Format,
+    mss: Option<i32>,
+}
+
+/// Whether the model has a say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Predict {
+    #[default]
+    No,
+    Beside,
+    Only,
+}
+
+impl Place {
+    /// Takes an option that belongs to it; whether it was one.
+    fn take(&mut self, option: &str, parser: &mut Parser) -> Result<bool, Trouble> {
+        match option {
+            "--mss" => self.mss = Some(value(parser, "--mss")?),
+            "-6" | "--ipv6" => self.ipv6 = true,
+            "--shared" => self.shared = true,
+            "--quickack-route" => self.quickack_route = true,
+            "--sysctl" => self.sysctls.push(setting(&parser.value().map_err(usage)?)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The exchange with the segment size that was asked for.
+    pub(super) fn exchange(&self, mut exchange: Exchange) -> Exchange {
+        if let Some(mss) = self.mss {
+            for side in Side::BOTH {
+                exchange.script_mut(side).opened.insert(0, Setting::new(Opt::Mss, mss));
+            }
+        }
+        exchange
+    }
 }
 
 /// Requests that `try` plays unless told otherwise: enough for a pattern, few enough to wait for.
@@ -96,10 +148,11 @@ fn from(mut parser: Parser) -> Result<Command, Trouble> {
         "whatif" => gate::what_if(parser),
         "list" => list(parser),
         "try" => attempt(parser),
+        "sweep" => sweep(parser),
         "kernel" => kernel(parser),
         "help" => help(parser),
         other => Err(Trouble::Usage(format!(
-            "no command \"{other}\"; there are verify, whatif, compare, try, list, kernel and help{}",
+            "no command \"{other}\"; there are verify, whatif, compare, try, sweep, list, kernel and help{}",
             if other.contains(':') { ", and an exchange is played with try" } else { "" }
         ))),
     }
@@ -154,51 +207,76 @@ fn list(mut parser: Parser) -> Result<Command, Trouble> {
 
 fn attempt(mut parser: Parser) -> Result<Command, Trouble> {
     let mut notation = Vec::new();
-    let mut mss = None;
     let mut options = Try {
         exchange: Exchange::default(),
         requests: REQUESTS,
         order: Order::default(),
         fresh: false,
-        ipv6: false,
-        shared: false,
-        sysctls: Vec::new(),
-        quickack_route: false,
+        place: Place::default(),
+        predict: Predict::default(),
         format: Format::default(),
     };
-    while let Some(argument) = parser.next().map_err(usage)? {
-        match argument {
-            Arg::Short('n') | Arg::Long("requests") => options.requests = value(&mut parser, "--requests")?,
-            Arg::Long("order") => options.order = order(&parser.value().map_err(usage)?)?,
-            Arg::Long("mss") => mss = Some(value(&mut parser, "--mss")?),
-            Arg::Long("fresh") => options.fresh = true,
-            Arg::Short('6') | Arg::Long("ipv6") => options.ipv6 = true,
-            Arg::Long("shared") => options.shared = true,
-            Arg::Long("quickack-route") => options.quickack_route = true,
-            Arg::Long("sysctl") => options.sysctls.push(setting(&parser.value().map_err(usage)?)?),
-            Arg::Long("format") => options.format = value(&mut parser, "--format")?,
-            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(Topic::Try)),
-            Arg::Value(word) => notation.push(word.string().map_err(usage)?),
-            other => return Err(unknown(&other, "try")),
+    while let Some(word) = next(&mut parser)? {
+        match word.as_str() {
+            "-n" | "--requests" => options.requests = value(&mut parser, "--requests")?,
+            "--order" => options.order = order(&parser.value().map_err(usage)?)?,
+            "--fresh" => options.fresh = true,
+            "--predict" => options.predict = Predict::Beside,
+            "--predict-only" => options.predict = Predict::Only,
+            "--format" => options.format = value(&mut parser, "--format")?,
+            "-h" | "--help" => return Ok(Command::Help(Topic::Try)),
+            text if !text.starts_with('-') => notation.push(word),
+            other if options.place.take(other, &mut parser)? => {}
+            other => return Err(stray(other, "try")),
         }
     }
     if notation.is_empty() {
         return Err(Trouble::Usage("try needs an exchange, such as 'C: W10 W10 R20 / S: R20 W20'".to_owned()));
     }
-    if !(1..=MAX_REQUESTS).contains(&options.requests) {
-        return Err(Trouble::Usage(format!("--requests takes 1 to {MAX_REQUESTS}, not {}", options.requests)));
-    }
+    requests(options.requests)?;
     if !matches!(options.format, Format::Text | Format::Json) {
         return Err(Trouble::Usage("try prints --format text or json".to_owned()));
     }
     let notation = notation.join(" ");
-    options.exchange = notation.parse().map_err(|error| misread(&notation, &error))?;
-    if let Some(mss) = mss {
-        for side in Side::BOTH {
-            options.exchange.script_mut(side).opened.insert(0, Setting::new(Opt::Mss, mss));
+    let exchange = notation.parse().map_err(|error| misread(&notation, &error))?;
+    options.exchange = options.place.exchange(exchange);
+    Ok(Command::Try(Box::new(options)))
+}
+
+fn sweep(mut parser: Parser) -> Result<Command, Trouble> {
+    let mut notation = Vec::new();
+    let mut place = Place::default();
+    let mut count = REQUESTS;
+    let mut format = Format::default();
+    while let Some(word) = next(&mut parser)? {
+        match word.as_str() {
+            "-n" | "--requests" => count = value(&mut parser, "--requests")?,
+            "--format" => format = value(&mut parser, "--format")?,
+            "-h" | "--help" => return Ok(Command::Help(Topic::Sweep)),
+            text if !text.starts_with('-') => notation.push(word),
+            other if place.take(other, &mut parser)? => {}
+            other => return Err(stray(other, "sweep")),
         }
     }
-    Ok(Command::Try(Box::new(options)))
+    if notation.is_empty() {
+        let example = "sweep needs an exchange with one size left open, such as 'C: W{1..3000} W10 R20 / S: R{} W20'";
+        return Err(Trouble::Usage(example.to_owned()));
+    }
+    requests(count)?;
+    if !matches!(format, Format::Text | Format::Json) {
+        return Err(Trouble::Usage("sweep prints --format text or json".to_owned()));
+    }
+    let notation = notation.join(" ");
+    let template =
+        notation.parse().map_err(|error| Trouble::Usage(format!("'{notation}' cannot be swept: {error}")))?;
+    Ok(Command::Sweep(Box::new(Sweep { template, requests: count, place, format })))
+}
+
+fn requests(count: u32) -> Result<(), Trouble> {
+    if (1..=MAX_REQUESTS).contains(&count) {
+        return Ok(());
+    }
+    Err(Trouble::Usage(format!("--requests takes 1 to {MAX_REQUESTS}, not {count}")))
 }
 
 fn kernel(mut parser: Parser) -> Result<Command, Trouble> {
@@ -224,11 +302,12 @@ fn help(mut parser: Parser) -> Result<Command, Trouble> {
             Some("compare") => Topic::Compare,
             Some("whatif") => Topic::WhatIf,
             Some("try") => Topic::Try,
+            Some("sweep") => Topic::Sweep,
             Some("list") => Topic::List,
             Some("kernel") => Topic::Kernel,
             Some("notation") => Topic::Notation,
             _ => {
-                let known = "help knows verify, whatif, compare, try, list, kernel and notation";
+                let known = "help knows verify, whatif, compare, try, sweep, list, kernel and notation";
                 return Err(Trouble::Usage(known.to_owned()));
             }
         },
@@ -268,12 +347,28 @@ fn misread(notation: &str, error: &ParseError) -> Trouble {
     Trouble::Usage(format!("the exchange '{notation}' cannot be read: {error}"))
 }
 
-fn unknown(argument: &Arg<'_>, command: &str) -> Trouble {
-    let argument = match argument {
+/// The next argument as it was typed; an exchange never begins with a dash.
+fn next(parser: &mut Parser) -> Result<Option<String>, Trouble> {
+    Ok(match parser.next().map_err(usage)? {
+        None => None,
+        Some(Arg::Value(word)) => Some(word.string().map_err(usage)?),
+        Some(option) => Some(spelled(&option)),
+    })
+}
+
+fn spelled(argument: &Arg<'_>) -> String {
+    match argument {
         Arg::Short(letter) => format!("-{letter}"),
         Arg::Long(name) => format!("--{name}"),
         Arg::Value(word) => format!("\"{}\"", word.display()),
-    };
+    }
+}
+
+fn unknown(argument: &Arg<'_>, command: &str) -> Trouble {
+    stray(&spelled(argument), command)
+}
+
+fn stray(argument: &str, command: &str) -> Trouble {
     Trouble::Usage(format!("{command} does not know {argument}; smallwrites help {command} shows what it knows"))
 }
 

@@ -1,6 +1,7 @@
 //! `smallwrites try`: one exchange, judged, beside each fix.
 
-use super::arguments::Try;
+use super::arguments::{Place, Predict, Try};
+use super::predict::{self, Beside};
 use super::{Status, Trouble, output};
 use serde::Serialize;
 use smallwrites::exchange::{Exchange, Fix, Side};
@@ -15,7 +16,12 @@ use std::thread;
 
 /// Plays the exchange and each fix side by side, and prints what came of it.
 pub(super) fn run(options: &Try, entered: Result<(), LabError>) -> Result<Status, Trouble> {
-    let conditions = conditions(options, entered)?;
+    if options.predict == Predict::Only {
+        return output::print(&predict::alone(options)?);
+    }
+    let conditions = conditions(&options.place, entered)?;
+    // Beside the model, everything is pinned that the model leaves out.
+    let conditions = if options.predict == Predict::Beside { conditions.pinned_for_model() } else { conditions };
     let fixes: Vec<(Fix, Exchange)> = Fix::ALL
         .into_iter()
         .map(|fix| (fix, fix.applied(&options.exchange)))
@@ -25,7 +31,7 @@ pub(super) fn run(options: &Try, entered: Result<(), LabError>) -> Result<Status
         let start = |exchange: &Exchange| {
             let play = play(options, exchange.clone());
             let conditions = &conditions;
-            scope.spawn(move || conditions.run(|lab| play.run(lab)))
+            scope.spawn(move || conditions.run(|lab| play.run(lab).map(|seen| (seen, lab.kernel().clone()))))
         };
         let first = start(&options.exchange);
         let others: Vec<_> = fixes.iter().map(|(fix, exchange)| (*fix, start(exchange))).collect();
@@ -34,18 +40,20 @@ pub(super) fn run(options: &Try, entered: Result<(), LabError>) -> Result<Status
         };
         (join(first), others.into_iter().map(|(fix, thread)| (fix, join(thread))).collect::<Vec<_>>())
     });
-    let seen = seen.map_err(no_lab)?.map_err(trouble)?;
+    let (seen, kernel) = seen.map_err(no_lab)?.map_err(trouble)?;
+    let predicted = (options.predict == Predict::Beside).then(|| predict::beside(&seen, &kernel));
     // A fix that cannot be played here has no row; the exchange itself has been.
     let fixed: Vec<(Fix, Observation)> =
-        fixed.into_iter().filter_map(|(fix, played)| Some((fix, played.ok()?.ok()?))).collect();
+        fixed.into_iter().filter_map(|(fix, played)| Some((fix, played.ok()?.ok()?.0))).collect();
     let text = match options.format {
-        Format::Json => json(&seen, &fixed),
-        _ => text(&seen, &fixed),
+        Format::Json => json(&seen, &fixed, predicted),
+        _ => text(&seen, &fixed, predicted),
     };
     output::print(&text)
 }
 
-fn conditions(options: &Try, entered: Result<(), LabError>) -> Result<Conditions, Trouble> {
+/// The conditions that a place asks for, on the shared loopback where no namespace can be had.
+pub(super) fn conditions(options: &Place, entered: Result<(), LabError>) -> Result<Conditions, Trouble> {
     let own = !options.sysctls.is_empty() || options.quickack_route;
     let mut conditions = match (options.shared, lab::available()) {
         (false, Ok(())) => Conditions::default(),
@@ -73,7 +81,7 @@ fn play(options: &Try, exchange: Exchange) -> Play {
 }
 
 /// A value that no kernel takes is the asker's to change, and so is a setting asked of the shared loopback.
-fn no_lab(error: LabError) -> Trouble {
+pub(super) fn no_lab(error: LabError) -> Trouble {
     match &error {
         LabError::Setting { source, .. } if source.kind() == ErrorKind::InvalidInput => {
             Trouble::Usage(error.to_string())
@@ -84,14 +92,14 @@ fn no_lab(error: LabError) -> Trouble {
 }
 
 /// A script that cannot end, or an option that this kernel lacks, is the asker's to change.
-fn trouble(error: PlayError) -> Trouble {
+pub(super) fn trouble(error: PlayError) -> Trouble {
     match error {
         PlayError::Call { .. } => Trouble::Machine(error.to_string()),
         _ => Trouble::Usage(error.to_string()),
     }
 }
 
-fn text(seen: &Observation, fixed: &[(Fix, Observation)]) -> String {
+fn text(seen: &Observation, fixed: &[(Fix, Observation)], predicted: Option<Beside>) -> String {
     let verdict = Verdict::of(seen);
     let mut out = String::new();
     let mut row = |name: &str, value: &str| {
@@ -99,6 +107,9 @@ fn text(seen: &Observation, fixed: &[(Fix, Observation)]) -> String {
     };
     row("exchange", &seen.exchange.to_string());
     row("verdict", &format!("{verdict}: {} of {} requests stalled", verdict.stalled.len(), seen.requests.len()));
+    if let Some(predicted) = predicted {
+        row("model", &predicted.text());
+    }
     for cause in &verdict.causes {
         row("cause", &cause.to_string());
         row("remedy", &cause.remedy());
@@ -170,6 +181,7 @@ struct Written<'a> {
     cause: Option<String>,
     remedy: Option<String>,
     causes: Vec<String>,
+    prediction: Option<Beside>,
     fixes: Vec<Fixed>,
     observation: &'a Observation,
 }
@@ -192,7 +204,7 @@ struct Fixed {
     median_us: Option<u64>,
 }
 
-fn json(seen: &Observation, fixed: &[(Fix, Observation)]) -> String {
+fn json(seen: &Observation, fixed: &[(Fix, Observation)], prediction: Option<Beside>) -> String {
     let verdict = Verdict::of(seen);
     let written = Written {
         schema: smallwrites::observation::SCHEMA,
@@ -209,6 +221,7 @@ fn json(seen: &Observation, fixed: &[(Fix, Observation)]) -> String {
         cause: verdict.causes.first().map(ToString::to_string),
         remedy: verdict.remedy(),
         causes: verdict.causes.iter().map(ToString::to_string).collect(),
+        prediction,
         fixes: fixed.iter().map(|(fix, seen)| row(*fix, seen)).collect(),
         observation: seen,
     };

@@ -26,9 +26,9 @@ pub(super) fn run(options: &Compare) -> Result<Status, Trouble> {
 pub(super) fn what_if(options: &WhatIf, entered: Result<(), LabError>) -> Result<Status, Trouble> {
     let chosen = verify::chosen(&options.filters)?;
     let target = Target::open(options.out.as_deref())?;
-    let changed = place::probe(false, options.defaults, &options.sysctls, entered)?;
+    let changed = place::probe(false, options.defaults, &options.sysctls, false, entered)?;
     let plain = if options.defaults {
-        place::probe(false, true, &[], Ok(()))?
+        place::probe(false, true, &[], false, Ok(()))?
     } else {
         Setting::probe().map_err(|error| Trouble::Machine(format!("cannot probe this kernel: {error}")))?
     };

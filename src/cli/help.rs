@@ -10,6 +10,7 @@ pub(super) enum Topic {
     Compare,
     WhatIf,
     Try,
+    Sweep,
     List,
     Kernel,
     Notation,
@@ -23,6 +24,7 @@ pub(super) fn print(topic: Topic) -> Result<Status, Trouble> {
         Topic::Compare => COMPARE,
         Topic::WhatIf => WHAT_IF,
         Topic::Try => TRY,
+        Topic::Sweep => SWEEP,
         Topic::List => LIST,
         Topic::Kernel => KERNEL,
         Topic::Notation => NOTATION,
@@ -36,13 +38,15 @@ smallwrites: what this kernel really does with small TCP writes
   smallwrites verify cork                   the claims with \"cork\" in their name
   smallwrites try 'C: W10 W10 R20 / S: R20 W20'
                                             play one write pattern: does it stall, why, and which fix ends it
+  smallwrites sweep 'C: W{1..3000} W10 R20 / S: R{} W20'
+                                            at which sizes the verdict changes
   smallwrites whatif --sysctl net.ipv4.tcp_pingpong_thresh=3
                                             which claims a setting would change
   smallwrites verify --save old.json        write a baseline; later: verify --against old.json
   smallwrites compare old.json new.json     what changed between two runs, two kernels
   smallwrites list                          the claims and what is expected of each
   smallwrites kernel                        the facts of this kernel that matter here
-  smallwrites help verify|whatif|compare|try|list|kernel|notation
+  smallwrites help verify|whatif|compare|try|sweep|list|kernel|notation
 
 No root needed: everything runs in private network namespaces, and nothing of the host is changed.
 
@@ -140,9 +144,29 @@ smallwrites try EXCHANGE [options]: plays one write pattern and judges it, with 
   --sysctl NAME=VALUE                       set in the lab, never on the host; repeatable
   --quickack-route                          quickack 1 on the route
   --shared                                  on the shared loopback
+  --predict                                 the model's prediction beside what was seen
+  --predict-only                            the model's prediction alone; no socket
   --format text|json
 
 smallwrites help notation shows every step.
+";
+
+const SWEEP: &str = "\
+smallwrites sweep EXCHANGE [options]: where the verdict changes as one size grows
+
+One size is written as a range, and R{} reads whatever the other side wrote. The model tells the verdict at every size; the
+sizes beside each change are then played, and the kernel must agree.
+
+  smallwrites sweep 'C: W{1..3000} W10 R20 / S: R{} W20'
+  smallwrites sweep 'C: W{1..3000} W10 R20 / S: R{} W20' --mss 1000
+  smallwrites sweep 'C: W200 W{1..4000} R20 / S: R{} W20' --mss 1448 --requests 6
+
+  -n, --requests N                          requests at each size (10)
+  --mss N, --ipv6, --sysctl NAME=VALUE, --quickack-route, --shared
+                                            as in try
+  --format text|json
+
+Exit status 1 where the kernel and the model part.
 ";
 
 const LIST: &str = "\

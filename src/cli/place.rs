@@ -5,11 +5,12 @@ use smallwrites::claims::Setting;
 use smallwrites::lab::{LabError, Settings};
 
 /// Private labs under the host's settings or the defaults, with what the user wants instead; the shared loopback where
-/// namespaces are refused and nothing was asked that needs them.
+/// namespaces are refused and nothing was asked that needs them, which is said unless `quiet`.
 pub(super) fn probe(
     shared: bool,
     defaults: bool,
     sysctls: &[(String, String)],
+    quiet: bool,
     entered: Result<(), LabError>,
 ) -> Result<Setting, Trouble> {
     let unknown = |error| Trouble::Machine(format!("cannot probe this kernel: {error}"));
@@ -28,7 +29,7 @@ pub(super) fn probe(
         });
     }
     let setting = Setting::probe().map_err(unknown)?;
-    if let Some(refused) = setting.refused() {
+    if let (Some(refused), false) = (setting.refused(), quiet) {
         let why = entered.err().map_or(refused, |error| error.to_string());
         output::complain(&format!("{why}; on the shared loopback meanwhile"));
     }

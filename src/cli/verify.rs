@@ -30,7 +30,8 @@ fn checked(options: &Verify, entered: Result<(), LabError>) -> Result<Status, Tr
     let baseline = options.against.as_deref().map(compare::read).transpose()?;
     let saved = options.save.as_deref().map(Saved::open).transpose()?;
     let mut target = Target::open(options.out.as_deref())?;
-    let setting = place::probe(options.shared, options.defaults, &options.sysctls, entered)?;
+    // Who will have nothing ignored is told what was ignored and why, once, at the end.
+    let setting = place::probe(options.shared, options.defaults, &options.sysctls, options.require_all, entered)?;
 
     let streams = options.format == Format::JsonLines;
     let mut report = report(&setting, &[]);
@@ -80,8 +81,9 @@ fn status(options: &Verify, counts: Counts, outcomes: &[Outcome]) -> Result<Stat
             _ => None,
         });
         return Err(Trouble::Machine(format!(
-            "{} claims ignored, first {}",
+            "{} claim{} ignored, first {}",
             counts.ignored,
+            if counts.ignored == 1 { "" } else { "s" },
             first.unwrap_or_default()
         )));
     }

@@ -106,7 +106,7 @@ impl Fix {
                 let whole = usize::try_from(total / longest).unwrap_or(usize::MAX);
                 out.extend(std::iter::repeat_n(Step::Write(MAX_BYTES), whole));
                 // One write even of nothing, but no empty one behind the others.
-                if total % longest > 0 || whole == 0 {
+                if !total.is_multiple_of(longest) || whole == 0 {
                     out.push(Step::Write((total % longest) as u32));
                 }
             }

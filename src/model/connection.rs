@@ -1,5 +1,5 @@
-//! The two sockets and the path between them: the kernel's order of events inside a system call, at an arrival and
-//! when a timer fires. The rules themselves are methods of [`Sender`](super::sender::Sender) and
+//! The two sockets and the path between them: the kernel's order of events at an arrival, when a timer fires and when
+//! something is sent. The rules themselves are methods of [`Sender`](super::sender::Sender) and
 //! [`Receiver`](super::receiver::Receiver); here is only who calls them when.
 
 use super::delayed_ack::AckDecision;
@@ -7,10 +7,10 @@ use super::env::Env;
 use super::facts::Facts;
 use super::rules::{Rule, Rules};
 use super::segment::Segment;
-use super::sender::{CORK, PUSH, Piece, Retransmit};
+use super::sender::{PUSH, Piece, Retransmit};
 use super::socket::Socket;
 use super::timeline::{Event, Timeline};
-use crate::exchange::{Opt, Setting, Side, Sides};
+use crate::exchange::{Side, Sides};
 use std::collections::VecDeque;
 
 /// The memory that a waiting bare ACK counts for (`skb_set_tcp_pure_ack`).
@@ -33,7 +33,7 @@ pub(super) struct Connection {
     pub(super) timeline: Timeline,
     path: VecDeque<(Side, Segment)>,
     /// Whether a segment or a timer is being handled: what is sent then is delivered afterwards.
-    in_softirq: bool,
+    pub(super) in_softirq: bool,
 }
 
 impl Connection {
@@ -49,129 +49,10 @@ impl Connection {
         }
     }
 
-    // What a program does ---------------------------------------------------------------------------------------
-
-    /// `send`: the bytes join the queue, which is pushed each time that a buffer is full, and at the end.
-    ///
-    /// Kernel: `tcp_sendmsg_locked`, `tcp_push`.
-    pub(super) fn write(&mut self, side: Side, bytes: u32, more: bool, record: bool) {
-        self.note(side, Event::Write { bytes, more });
-        self.sockets[side].owned = true;
-        let goal = self.sockets[side].sender.size_goal();
-        let mut left = bytes;
-        while left > 0 {
-            let socket = &mut self.sockets[side];
-            let (taken, new) = socket.sender.append(left, goal, left == bytes);
-            if new {
-                socket.charge(self.env.overhead);
-            }
-            socket.charge(taken);
-            left -= taken;
-            if left == 0 {
-                if let Some(tail) = socket.sender.queue.back_mut() {
-                    tail.closed = record;
-                }
-            } else if socket.sender.forced_push() {
-                socket.sender.mark_push();
-                self.push(side, PUSH);
-            } else if socket.sender.queue.len() == 1 {
-                self.push_one(side);
-            }
-        }
-        let sender = &mut self.sockets[side].sender;
-        if bytes > 0 && !sender.queue.is_empty() {
-            if !more || sender.forced_push() {
-                sender.mark_push();
-            }
-            let nonagle = if more { CORK } else { sender.nonagle };
-            self.push(side, nonagle);
-        }
-        self.release(side);
-        let held = self.sockets[side].sender.held();
-        if held > 0 {
-            self.note(side, Event::Holds { bytes: held });
-        }
-    }
-
-    /// `recv`, without waiting: returns how many bytes there were.
-    ///
-    /// Kernel: `tcp_recvmsg_locked`.
-    pub(super) fn read(&mut self, side: Side, bytes: u64) -> u64 {
-        let socket = &mut self.sockets[side];
-        socket.owned = true;
-        let (taken, freed) = socket.receiver.take(bytes);
-        socket.uncharge(freed);
-        if taken > 0 {
-            self.note(side, Event::Read { bytes: taken });
-        }
-        if self.sockets[side].receiver.cleanup_rbuf(taken > 0, &self.env) {
-            self.send_ack(side);
-        }
-        self.release(side);
-        taken
-    }
-
-    /// `setsockopt`.
-    pub(super) fn set(&mut self, side: Side, setting: Setting) {
-        self.note(side, Event::Set(setting));
-        let on = setting.value != 0;
-        let socket = &mut self.sockets[side];
-        socket.owned = true;
-        match setting.option {
-            Opt::NoDelay => {
-                if socket.sender.set_nodelay(on) {
-                    self.push_pending(side);
-                }
-            }
-            Opt::Cork => {
-                if socket.sender.set_cork(on) {
-                    self.push_pending(side);
-                }
-            }
-            Opt::QuickAck => {
-                let owed = socket.receiver.pending.scheduled;
-                if socket.receiver.set_quickack(setting.value, &self.env) {
-                    self.send_ack(side);
-                }
-                if on && owed && setting.value % 2 == 0 {
-                    self.sockets[side].receiver.enter_pingpong_mode(&self.env);
-                }
-            }
-            _ => {}
-        }
-        self.release(side);
-    }
-
-    /// **The end of a system call.** What arrived meanwhile is handled now, in order, so that an ACK provoked by a
-    /// write takes effect after the whole write. ACKs decided by that are sent as one.
-    ///
-    /// Kernel: `release_sock`, `__release_sock`, `tcp_release_cb`.
-    fn release(&mut self, side: Side) {
-        while !self.sockets[side].backlog.is_empty() {
-            let mut waiting = std::mem::take(&mut self.sockets[side].backlog);
-            for segment in waiting.drain(..) {
-                self.receive(side, &segment);
-            }
-            if self.sockets[side].backlog.is_empty() {
-                self.sockets[side].backlog = waiting;
-            }
-        }
-        let socket = &mut self.sockets[side];
-        socket.receiver.backlog_len = 0;
-        if std::mem::take(&mut socket.ack_deferred) && socket.receiver.pending.scheduled {
-            // Still under the lock, so it is delivered only after the unlocking.
-            self.in_softirq = true;
-            self.send_ack(side);
-            self.in_softirq = false;
-        }
-        self.sockets[side].owned = false;
-        self.deliver_all();
-    }
-
     // What the path brings --------------------------------------------------------------------------------------
 
     /// Delivers everything on the path, in order, and what is sent because of it.
-    fn deliver_all(&mut self) {
+    pub(super) fn deliver_all(&mut self) {
         if self.in_softirq {
             return;
         }
@@ -209,7 +90,7 @@ impl Connection {
     /// what it releases. An unpredicted segment always pushes: it can release this side's own `MSG_MORE` bytes.
     ///
     /// Kernel: `tcp_rcv_established`. RFC 9293 section 3.10.7.4.
-    fn receive(&mut self, side: Side, segment: &Segment) {
+    pub(super) fn receive(&mut self, side: Side, segment: &Segment) {
         let socket = &mut self.sockets[side];
         let predicted = socket.is_predicted(segment, &self.env);
         if predicted && segment.len > 0 {
@@ -326,7 +207,7 @@ impl Connection {
     // What is sent ----------------------------------------------------------------------------------------------
 
     /// Kernel: `tcp_push_pending_frames`.
-    fn push_pending(&mut self, side: Side) {
+    pub(super) fn push_pending(&mut self, side: Side) {
         if !self.sockets[side].sender.queue.is_empty() {
             let nonagle = self.sockets[side].sender.nonagle;
             self.push(side, nonagle);
@@ -336,7 +217,7 @@ impl Connection {
     /// Sends what may leave, piece by piece.
     ///
     /// Kernel: `__tcp_push_pending_frames`, `tcp_write_xmit`.
-    fn push(&mut self, side: Side, nonagle: u8) {
+    pub(super) fn push(&mut self, side: Side, nonagle: u8) {
         let mut sent = false;
         while let Some(piece) = self.sockets[side].sender.next_piece(nonagle, &self.env) {
             sent = true;
@@ -353,7 +234,7 @@ impl Connection {
     /// Sends one piece of a buffer that a long write has just filled.
     ///
     /// Kernel: `tcp_push_one`.
-    fn push_one(&mut self, side: Side) {
+    pub(super) fn push_one(&mut self, side: Side) {
         if let Some(piece) = self.sockets[side].sender.next_piece(PUSH, &self.env) {
             self.split_cost(side, &piece);
             self.transmit(side, piece);
@@ -369,7 +250,7 @@ impl Connection {
         }
     }
 
-    fn send_ack(&mut self, side: Side) {
+    pub(super) fn send_ack(&mut self, side: Side) {
         self.counts[side].bare_acks += 1;
         let (seq, len, count, mss) = (self.sockets[side].sender.snd_nxt, 0, 1, 0);
         self.transmit(side, Piece { seq, len, count, mss, psh: false, cut: false });

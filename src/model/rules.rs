@@ -18,7 +18,7 @@ pub enum Rule {
     Backlog,
     /// The receiver learns the peer's segment size; without it it stays what it was at the start.
     RcvMssEstimate,
-    /// Two unequal small segments of the same size teach the receiver a smaller segment size.
+    /// Two segments of the same smaller size in a row lower that estimate.
     LastSegSize,
     /// More than a segment unacknowledged is acknowledged at arrival if the window may advance.
     AckAboveRcvMss,

@@ -222,7 +222,7 @@ impl Sender {
         }
         self.packets_out += count;
         self.flight.push_back(Sent { end: self.snd_nxt, len, count, at_us: env.now_us });
-        if minshall_update && len % self.mss != 0 {
+        if minshall_update && !len.is_multiple_of(self.mss) {
             self.snd_sml = self.snd_nxt;
         }
         Piece { seq, len, count, mss: self.mss, psh: psh || count > 1, cut: !whole }

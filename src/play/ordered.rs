@@ -164,7 +164,7 @@ impl Player<'_> {
         for watch in &mut self.watches {
             match step {
                 Some(step) if watch.name() == name && step.is_write() => watch.wrote(request, step),
-                _ if watch.name() == name => watch.look(Before::own(step)),
+                _ if watch.name() == name => watch.look(Before::OwnStep),
                 _ => watch.look(Before::Other),
             }
         }

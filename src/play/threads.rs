@@ -102,14 +102,15 @@ impl Player<'_> {
             if side.is_idle() {
                 started = Instant::now();
             }
+            if matches!(step, Step::Read(_)) {
+                // Its own side has nothing left to do before the peer's bytes come.
+                self.watch.waits();
+            }
             if let (Some(turns), Step::Read(_)) = (self.turns, &step) {
                 turns.until_written(side, request)?;
                 self.watch.look(Before::Other);
             }
             let called = matches!(step, Step::Read(_)).then(Instant::now);
-            if called.is_some() {
-                self.watch.waits();
-            }
             let attempt = side.attempt()?;
             if let Some(called) = called {
                 // Looking closely costs nothing after a wait, and would cost a percent of a fast round trip.
@@ -132,7 +133,7 @@ impl Player<'_> {
                 }
                 Attempt::Done if matches!(step, Step::Read(_) | Step::Pause(_)) => self.watch.look(Before::Other),
                 Attempt::Done => {
-                    self.watch.look(Before::own(Some(&step)));
+                    self.watch.look(Before::OwnStep);
                     if let (Some(turns), Step::Shutdown) = (self.turns, &step) {
                         turns.shut_down(side);
                     }
@@ -140,6 +141,8 @@ impl Player<'_> {
             }
         }
         let latency = started.elapsed();
+        // What its script left held has nothing to wait for but the kernel and the peer.
+        self.watch.waits();
         if let Some(turns) = self.turns {
             turns.finish(side, request)?;
         }

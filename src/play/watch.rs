@@ -50,7 +50,6 @@ pub(super) struct Watch<'a> {
     peer: &'a Socket,
     /// Whether every write is looked at in full, or only those that leave something held.
     pub(super) thorough: bool,
-    /// Whether [`Watch::waits`] is told when neither side can go on.
     open: Option<Open>,
     pub(super) seen: Seen,
 }
@@ -60,17 +59,8 @@ pub(super) struct Watch<'a> {
 pub(super) enum Before {
     /// A step of the socket's own side.
     OwnStep,
-    /// An option that its own side has set.
-    OwnOption,
     /// Anything else: the peer's step, or a wait.
     Other,
-}
-
-impl Before {
-    /// What a step of the socket's own side that is no write counts as.
-    pub(super) fn own(step: Option<&Step>) -> Self {
-        if matches!(step, Some(Step::Set(_))) { Self::OwnOption } else { Self::OwnStep }
-    }
 }
 
 /// A hold that has not ended.
@@ -107,7 +97,7 @@ impl<'a> Watch<'a> {
 
     /// After a write of the socket's own side has returned.
     pub(super) fn wrote(&mut self, request: u32, step: &Step) {
-        let wrote = Instant::now();
+        let returned = Instant::now();
         let held = options::not_sent(self.own).ok();
         let holds = held.is_some_and(|bytes| bytes > 0);
         let info = if holds || self.thorough { TcpInfo::read(self.own).ok() } else { None };
@@ -124,7 +114,7 @@ impl<'a> Watch<'a> {
         match (holds, info) {
             // Bytes that left between the two questions are held no more.
             (true, Some(own)) if own.notsent_bytes != Some(0) => {
-                self.hold(request, step, held.unwrap_or(0), &own, wrote)
+                self.hold(request, step, held.unwrap_or(0), &own, returned)
             }
             _ => self.look(Before::OwnStep),
         }
@@ -138,17 +128,13 @@ impl<'a> Watch<'a> {
         }
         let Ok(held) = options::not_sent(self.own) else { return };
         let Some(mut open) = self.open.take() else { return };
-        if held >= open.now || (held > 0 && before != Before::Other) {
-            if before == Before::OwnOption {
-                // The bytes have outlived the option: what holds them now may be another rule.
-                open.rule = self.rule(&open.step, &TcpInfo::read(self.own).unwrap_or_default());
-            }
+        if held >= open.now || (held > 0 && before == Before::OwnStep) {
             open.now = held;
             self.open = Some(open);
             return;
         }
         let released_by = match before {
-            Before::OwnStep | Before::OwnOption => Release::OwnStep,
+            Before::OwnStep => Release::OwnStep,
             Before::Other => self.release(&open),
         };
         let (request, step) = (open.request, open.step.clone());
@@ -160,10 +146,16 @@ impl<'a> Watch<'a> {
 
     /// Neither side can go on: from here on only a timer or the path can let go, so this is what a release is told by.
     pub(super) fn waits(&mut self) {
+        // What has left by now was let go before, and the next look will tell by what.
+        if self.open.is_none() || options::not_sent(self.own).is_ok_and(|held| held == 0) {
+            return;
+        }
         let Some(mut open) = self.open.take() else { return };
-        open.waited = true;
-        open.before = self.snapshot();
-        open.rule = self.rule(&open.step, &open.before.own);
+        let before = self.snapshot();
+        // What is gone by now left before anybody waited, and the look before tells how.
+        if !self.is_empty() {
+            (open.waited, open.rule, open.before) = (true, self.rule(&open.step, &before.own), before);
+        }
         self.open = Some(open);
     }
 
@@ -176,27 +168,32 @@ impl<'a> Watch<'a> {
         self.seen
     }
 
-    fn hold(&mut self, request: u32, step: &Step, bytes: u32, own: &TcpInfo, wrote: Instant) {
+    fn hold(&mut self, request: u32, step: &Step, bytes: u32, own: &TcpInfo, returned: Instant) {
         let rule = self.rule(step, own);
-        let Some(open) = &mut self.open else { return self.begin(request, step, bytes, wrote) };
+        let Some(open) = &mut self.open else { return self.begin(request, step, bytes, returned) };
         open.most = open.most.max(bytes);
         open.now = bytes;
         open.rule = rule;
         open.step = step.clone();
     }
 
-    fn begin(&mut self, request: u32, step: &Step, bytes: u32, wrote: Instant) {
+    fn begin(&mut self, request: u32, step: &Step, bytes: u32, started: Instant) {
         let before = self.snapshot();
         let rule = self.rule(step, &before.own);
-        let (step, started) = (step.clone(), Instant::now());
+        let step = step.clone();
         let open = Open { request, step, most: bytes, now: bytes, rule, started, waited: false, before };
-        // What is already gone left before there was anything to tell its reason by, except the time that this took.
-        if options::not_sent(self.own).is_ok_and(|held| held == 0) {
-            let timer = wrote.elapsed() >= self.lab.kernel().delayed_ack_floor();
-            self.close(open, if timer { Release::DelayedAck } else { Release::Ack });
-        } else {
+        if !self.is_empty() {
             self.open = Some(open);
+            return;
         }
+        // Gone before there was anything to tell its release by, except the time that this took.
+        let timer = started.elapsed() >= self.lab.kernel().delayed_ack_floor();
+        self.close(open, if timer { Release::DelayedAck } else { Release::Ack });
+    }
+
+    /// Whether everything written has left.
+    fn is_empty(&self) -> bool {
+        options::not_sent(self.own).is_ok_and(|held| held == 0)
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -253,8 +250,8 @@ impl<'a> Watch<'a> {
 
     /// Without counters of one's own: the timer takes the peer out of pingpong mode, and nothing else does within a wait.
     ///
-    /// Of two threads nobody knows when both wait, and the peer is back in pingpong mode when its reply has come: there
-    /// the time has to do.
+    /// Of two threads the one that waited looks when the reply has come, and the peer is back in pingpong mode: there the
+    /// time has to do.
     fn timer_fired(&self, open: &Open) -> bool {
         let left = open.before.peer_pingpong == Some(true) && pingpong(self.peer) == Some(false);
         open.waited && (left || open.started.elapsed() >= self.lab.kernel().delayed_ack_floor())

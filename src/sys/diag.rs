@@ -85,6 +85,8 @@ pub struct DiagSocket {
     pub receive_queue: u32,
     /// Bytes written and not acknowledged; for a listener its backlog.
     pub send_queue: u32,
+    /// The socket's inode number, the one in `socket:[1605]`; 0 once no process holds it.
+    pub inode: u32,
     /// `INET_DIAG_INFO`, absent in states without a full socket.
     pub info: Option<TcpInfo>,
     /// Every attribute as it came: its `INET_DIAG_*` number and its bytes.
@@ -168,6 +170,7 @@ fn decode(payload: &[u8]) -> Option<DiagSocket> {
         retransmits: header[3],
         receive_queue: word(56)?,
         send_queue: word(60)?,
+        inode: word(68)?,
         info: info.map(|(_, bytes)| TcpInfo::decode(bytes)),
         header: header.to_vec(),
         attributes,

@@ -50,6 +50,8 @@ const CAP_SYS_ADMIN: u32 = 21;
 pub fn enter_user_namespace() -> io::Result<()> {
     // SAFETY: these two take nothing and cannot fail.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    // There is no way back from a namespace whose maps cannot be written.
+    fs::metadata("/proc/self/uid_map").map_err(|error| context(error, "find /proc/self/uid_map (mount /proc)"))?;
     // SAFETY: unshare takes a number and no pointer. It changes the namespaces
     // of this process alone, and no memory.
     check(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) })

@@ -38,10 +38,11 @@ impl Ran {
         &self.out
     }
 
-    /// As [`Self::fine`], as JSON.
+    /// What is on standard output with status 0, as JSON.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(self.fine()).unwrap_or_else(|error| panic!("{error}\n{self}"))
+        assert_eq!(self.status, 0, "{self}");
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}\n{self}"))
     }
 
     /// One line on standard error, nothing on standard output, and this status: the line.

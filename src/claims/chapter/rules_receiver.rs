@@ -1,6 +1,6 @@
 //! The rules of the receiver: when it acknowledges at once, and how long it delays.
 
-use crate::claims::scenes::{QUICKACK_EVERY_READ, full_segment, primed};
+use crate::claims::scenes::{QUICKACK_EVERY_READ, acks_before, full_segment, primed};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
 use crate::exchange::{Opt, Side};
@@ -248,32 +248,19 @@ fn reply_carries_the_ack(stage: &Stage<'_>) -> Judged {
 fn bare_ack(stage: &Stage<'_>) -> Judged {
     let seen = stage.play(primed("W10 W10 R20").requests(10))?;
     let because = "segments of both sockets when the request began, while neither side could go on, and at its end";
-    let holds = "header sent and no ACK while the body is held, then an ACK without data and the body";
-    let mut before = (seen.sockets.client.before.data_segments(), seen.sockets.server.before.bare_acks());
-    let judged: Vec<_> = seen
-        .requests
-        .iter()
-        .map(|request| {
-            let (headers, acks) = before;
-            let grown = |count: Option<u32>, by: Option<u32>| Some(count? + by?);
-            before = (grown(headers, request.data_segments.client), grown(acks, request.bare_acks.server));
-            let blocked = request.blocked?;
-            // Nothing held any more: looked at too late to see it.
-            if blocked.client.not_sent? == 0 {
-                return None;
-            }
-            let meanwhile = (blocked.client.data_segments()? - headers?, blocked.server.bare_acks()? - acks?);
-            let in_all = (request.data_segments.client?, request.bare_acks.server?);
-            let fits = meanwhile == (1, 0) && in_all.0 == 2 && in_all.1 >= 1;
-            Some(if fits {
-                Ok(())
-            } else {
-                Err(format!("data segments and bare ACKs {meanwhile:?} while held, {in_all:?} in all"))
-            })
-        })
-        .collect();
+    let holds = "no ACK while the body is held, then an ACK without data and the body";
+    let judge = |request: &Request| {
+        let blocked = request.blocked?;
+        // Nothing held any more: looked at too late to see it.
+        if blocked.client.not_sent? == 0 {
+            return None;
+        }
+        let meanwhile = blocked.server.bare_acks()? - acks_before(&seen, request)?;
+        let (segments, acks) = (request.data_segments.client?, request.bare_acks.server?);
+        let saw = format!("{meanwhile} bare ACKs while held, {acks} in all; {segments} segments with data");
+        Some(if (meanwhile, segments) == (0, 2) && acks >= 1 { Ok(()) } else { Err(saw) })
+    };
     let seen = expect(&seen).try_stalls(Pattern::Every)?.try_cause(Side::Client, Rule::Nagle, Release::DelayedAck)?;
-    let judge = |request: &Request| judged.get(request.number as usize - 1)?.clone();
     Ok(seen.try_each(Kind::Segments, holds, because, judge)?.into())
 }
 

@@ -1,0 +1,93 @@
+//! What shortens the delayed ACK, and what leaves it alone.
+
+use crate::claims::scenes::{QUICKACK_EVERY_READ, primed};
+use crate::claims::stage::Judged;
+use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
+use crate::exchange::{Opt, Side};
+use crate::expect::{Kind, expect};
+use crate::kernel::DELACK_MIN;
+use crate::observation::{Observation, Release, Request, Rule, Socket, milliseconds};
+use crate::verdict::Pattern;
+
+const SECTION: &str = "settings";
+
+/// The second write comes after a pause that is shorter than a delayed ACK of 40 ms, and longer than a shorter one.
+const PAUSED: &str = "C: W10 P35 W10 R20 / S: [quickack=0] R20 W20 quickack=0";
+
+pub(super) static CLAIMS: &[Claim] = &[
+    Claim {
+        id: "delack-max-option",
+        document: Document::Beyond,
+        section: SECTION,
+        says: "TCP_DELACK_MAX_US on the receiver shortens the delayed ACK",
+        expected: Expected::Holds,
+        source: "tcp_delack_max, do_tcp_setsockopt",
+        needs: &[Need::Option(Opt::DelackMax)],
+        check: |stage| {
+            let exchange = PAUSED.replace("[quickack=0]", "[delack-max=20000 quickack=0]");
+            shortened(&stage.play(Scene::of(exchange).requests(8))?, 20_000)
+        },
+        control: Control { breaks: "the option is left out", twist: Twist::Instead(PAUSED) },
+    },
+    Claim {
+        id: "rto-min-shortens-delack",
+        document: Document::Beyond,
+        section: SECTION,
+        says: "a least retransmission timeout below 40 ms shortens the delayed ACK to a jiffy less than itself",
+        expected: Expected::Holds,
+        source: "tcp_delack_max (tcp_rto_min less a jiffy); net.ipv4.tcp_rto_min_us",
+        needs: &[Need::Sysctl("net.ipv4.tcp_rto_min_us")],
+        check: |stage| {
+            let scene = Scene::of(PAUSED).requests(8).under(|base| base.sysctl("net.ipv4.tcp_rto_min_us", "20000"));
+            let seen = stage.play(scene)?;
+            shortened(&seen, 20_000_u64.saturating_sub(seen.environment.jiffy_us))
+        },
+        control: Control {
+            breaks: "the timeout's usual 200 ms",
+            twist: Twist::Conditions(|base| base.sysctl("net.ipv4.tcp_rto_min_us", "200000")),
+        },
+    },
+    Claim {
+        id: "ipv6-stalls-like-ipv4",
+        document: Document::Beyond,
+        section: SECTION,
+        says: "over IPv6 the same exchange stalls in the same requests, for the same reason",
+        expected: Expected::Holds,
+        source: "net/ipv4/tcp_output.c and tcp_input.c serve both families",
+        needs: &[Need::Ipv6],
+        check: families,
+        control: Control { breaks: "no stall", twist: QUICKACK_EVERY_READ },
+    },
+];
+
+/// The server's delayed ACK comes while the client still pauses, so nothing is ever held.
+fn shortened(seen: &Observation, to_us: u64) -> Judged {
+    let to = milliseconds(to_us);
+    let least = milliseconds(DELACK_MIN.as_micros() as u64);
+    let because = "tcpi_ato of the server; TcpExtDelayedACKs; SIOCOUTQNSD when the second write returns";
+    let holds =
+        format!("tcpi_ato {to} in place of {least}, the ACK is there after a pause of 35 ms and nothing is held");
+    let judge = |request: &Request| {
+        let ato = u64::from(request.blocked?.server.ato_us?);
+        let fired = request.delayed_acks.is_none_or(|fired| fired > 0);
+        let held = request.holds.iter().filter(|hold| hold.socket == Socket::Client).count();
+        let fits = ato.abs_diff(to_us) < seen.environment.jiffy_us && fired && held == 0;
+        let saw = || format!("tcpi_ato {ato} µs, delayed ACKs {:?}, {held} times held", request.delayed_acks);
+        Some(if fits { Ok(()) } else { Err(saw()) })
+    };
+    Ok(expect(seen).try_each(Kind::Answer, &holds, because, judge)?.into())
+}
+
+fn families(stage: &Stage<'_>) -> Judged {
+    let scene = || primed("W10 W10 R20").requests(10);
+    let [v4, v6] = stage.play_all([scene(), scene().under(|base| base.ipv6())])?;
+    let stalls = |seen| {
+        expect(seen)
+            .try_stalls(Pattern::Every)?
+            .try_delayed_acks_per_stall(1)?
+            .try_held(Side::Client, 10)?
+            .try_cause(Side::Client, Rule::Nagle, Release::DelayedAck)?
+            .try_segments_per_request(Side::Client, 2)
+    };
+    Ok(Evidence::of([("IPv4", stalls(&v4)?), ("IPv6", stalls(&v6)?)]))
+}

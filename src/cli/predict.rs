@@ -1,0 +1,93 @@
+//! `smallwrites try --predict`: what the model says, beside what was seen or alone.
+
+use super::Trouble;
+use super::arguments::Try;
+use serde::Serialize;
+use smallwrites::agreement;
+use smallwrites::kernel::Kernel;
+use smallwrites::model::{self, Facts, Prediction};
+use smallwrites::observation::Observation;
+use smallwrites::report::Format;
+use std::fmt::Write;
+
+/// What the model says of an exchange that was played.
+#[derive(Debug, Serialize)]
+pub(super) struct Beside {
+    /// The verdict in words; `None` where the model has no rules for a step.
+    verdict: Option<String>,
+    agrees: Option<bool>,
+    /// Where the two part, or why there is no prediction.
+    differences: Vec<String>,
+}
+
+/// Holds the model against an observation.
+pub(super) fn beside(seen: &Observation, kernel: &Kernel) -> Beside {
+    let requests = u32::try_from(seen.requests.len()).unwrap_or(u32::MAX);
+    let predicted = match model::predict(&seen.exchange, &agreement::facts(kernel, seen), requests) {
+        Ok(predicted) => predicted,
+        Err(error) => return Beside { verdict: None, agrees: None, differences: vec![error.to_string()] },
+    };
+    let differences = agreement::differences(&predicted, seen);
+    Beside {
+        verdict: Some(agreement::outlook(&predicted).to_string()),
+        agrees: Some(differences.is_empty()),
+        differences: differences.iter().map(ToString::to_string).collect(),
+    }
+}
+
+impl Beside {
+    /// One line; more where the two part.
+    pub(super) fn text(&self) -> String {
+        match (&self.verdict, self.differences.first()) {
+            (Some(verdict), None) => format!("{verdict}, the same in every held byte and segment"),
+            (Some(verdict), Some(first)) => format!("{verdict}, but {first}"),
+            (None, why) => format!("no prediction: {}", why.map_or("", String::as_str)),
+        }
+    }
+}
+
+/// The prediction without any socket.
+pub(super) fn alone(options: &Try) -> Result<String, Trouble> {
+    let mut facts = Facts::loopback_for(&options.exchange);
+    facts.quickack_route = options.place.quickack_route;
+    for (name, value) in &options.place.sysctls {
+        match name.as_str() {
+            "net.ipv4.tcp_pingpong_thresh" => facts.pingpong_threshold = number(name, value)?,
+            "net.ipv4.tcp_backlog_ack_defer" => facts.backlog_ack_defer = number(name, value)? != 0,
+            _ => return Err(Trouble::Usage(format!("the model has no rule for {name}"))),
+        }
+    }
+    let predicted = model::predict(&options.exchange, &facts, options.requests);
+    let predicted = predicted.map_err(|error| Trouble::Usage(error.to_string()))?;
+    let verdict = agreement::outlook(&predicted).to_string();
+    if options.format == Format::Json {
+        let written = serde_json::json!({
+            "exchange": options.exchange.to_string(),
+            "verdict": verdict,
+            "client": { "data_segments": segments(&predicted, |request| request.data_segments.client) },
+            "server": { "data_segments": segments(&predicted, |request| request.data_segments.server) },
+            "timeline": predicted.timeline.moments().iter().map(ToString::to_string).collect::<Vec<_>>(),
+        });
+        return Ok(serde_json::to_string_pretty(&written).unwrap_or_default() + "\n");
+    }
+    let mut out = format!("exchange  {}\nmodel     {verdict}\n", options.exchange);
+    let _ = writeln!(
+        out,
+        "segments  client {}, server {} with data\n",
+        segments(&predicted, |request| request.data_segments.client),
+        segments(&predicted, |request| request.data_segments.server)
+    );
+    let _ = writeln!(out, "{:>7} {:>5} {:<6} {}", "request", "tick", "side", "what happens");
+    for moment in predicted.timeline.moments().iter().take_while(|moment| moment.request < 3) {
+        let _ = writeln!(out, "    {moment}");
+    }
+    Ok(out)
+}
+
+fn segments(predicted: &Prediction, of: impl Fn(&model::Request) -> u32) -> u32 {
+    predicted.requests.iter().map(of).sum()
+}
+
+fn number(name: &str, value: &str) -> Result<u8, Trouble> {
+    value.parse().map_err(|error| Trouble::Usage(format!("--sysctl {name}={value}: {error}")))
+}
