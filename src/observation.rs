@@ -3,9 +3,19 @@
 //! Everything here is serialisable and carries a [`SCHEMA`] version. A field that the kernel or the place
 //! could not tell is `None`, never 0.
 
+mod capture;
+mod path;
+mod pcapng;
 mod stats;
+mod story;
 
+pub use capture::{Bytes, Flags, Frame, Frames, Silence, shape, silences};
+pub use path::Direction;
 pub use stats::{Summary, milliseconds};
+pub use story::{Story, release};
+
+#[cfg(test)]
+pub(crate) use story::tests as story_tests;
 
 use crate::exchange::{Exchange, Side, Sides, Step};
 use serde::{Deserialize, Serialize};
@@ -42,6 +52,12 @@ pub struct Observation {
     pub cpu_us: Option<u64>,
     /// Time from the first request's start to the last one's end, microseconds.
     pub elapsed_us: u64,
+    /// What a wire did to the frames that each side sent; `None` on loopback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<Sides<Direction>>,
+    /// Every segment; `None` where no capture was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<Frames>,
 }
 
 /// Who runs when.
@@ -136,6 +152,9 @@ impl fmt::Display for Socket {
 pub struct Request {
     /// The first is 1.
     pub number: u32,
+    /// When it began, microseconds from the start of the first.
+    #[serde(default)]
+    pub at_us: u64,
     /// From the client's first step that is no pause to the end of its script, microseconds.
     pub latency_us: u64,
     /// Both receivers just before it.
@@ -175,6 +194,9 @@ pub struct Receiver {
 /// One write as it returned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Write {
+    /// When the call returned, microseconds from the start of the first request.
+    #[serde(default)]
+    pub at_us: i64,
     /// Who wrote.
     pub socket: Socket,
     /// Bytes written.
@@ -190,6 +212,9 @@ pub struct Write {
 /// Bytes that stayed in a socket after a write, and how they left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
+    /// When the write returned, microseconds from the start of the first request.
+    #[serde(default)]
+    pub at_us: i64,
     /// Whose socket held them.
     pub socket: Socket,
     /// The step that left them there.

@@ -11,6 +11,7 @@
 //! ```
 
 mod boundary;
+mod capture;
 mod connection;
 mod endpoint;
 mod ordered;
@@ -18,12 +19,14 @@ mod threads;
 mod watch;
 
 use crate::exchange::{Exchange, Setting, Side, Sides, Step};
-use crate::lab::Lab;
+use crate::lab::{Lab, LabError};
 use crate::observation::{Observation, Order, SCHEMA, Socket, SocketSeen};
 use crate::sys::clock;
 use crate::sys::counters::Counters;
-use boundary::{Boundary, request};
+use boundary::{Boundary, data_segments, request};
+use capture::{Clocks, Span};
 use connection::Connection;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
@@ -40,6 +43,7 @@ pub struct Play {
     requests: u32,
     order: Order,
     fresh: bool,
+    capture: bool,
     listed: bool,
     deadline: Duration,
 }
@@ -89,6 +93,9 @@ pub enum PlayError {
     /// A relay runs in the player's own thread.
     #[error("a relay plays in order `ordered` only, not in `{0}`")]
     NoRelay(Order),
+    /// The lab is not what it should be.
+    #[error(transparent)]
+    Lab(#[from] LabError),
     /// Any other refusal of the kernel.
     #[error("cannot {doing}: {source}")]
     Call {
@@ -148,7 +155,15 @@ impl Play {
     /// One request of an exchange, in order [`Order::Ordered`].
     #[must_use]
     pub fn new(exchange: Exchange) -> Self {
-        Self { exchange, requests: 1, order: Order::default(), fresh: false, listed: false, deadline: DEADLINE }
+        Self {
+            exchange,
+            requests: 1,
+            order: Order::default(),
+            fresh: false,
+            listed: false,
+            capture: false,
+            deadline: DEADLINE,
+        }
     }
 
     /// So many requests, one after another.
@@ -172,6 +187,14 @@ impl Play {
         self
     }
 
+    /// Every segment is recorded, of the wire or of the loopback: `Observation::frames`. It takes CPU time from what is
+    /// played and on a wire one more delay at the end.
+    #[must_use]
+    pub fn capture(mut self) -> Self {
+        self.capture = true;
+        self
+    }
+
     /// Asks `sock_diag` for both sockets when neither side can go on; in order [`Order::Ordered`] only.
     #[must_use]
     pub fn listed(mut self) -> Self {
@@ -192,8 +215,13 @@ impl Play {
     ///
     /// Where the sides deadlock, a wait outlasts the deadline, or the kernel refuses a call or an option.
     pub fn run(&self, lab: &Lab) -> Result<Observation, PlayError> {
-        let counters = lab.owns_counters().then(Counters::read).transpose().map_err(call("read the counters"))?;
+        let counters = lab.counters().map_err(call("read the counters"))?;
         let cpu = clock::thread_cpu_time().ok();
+        // What an earlier play left on the wire is not of this one.
+        drop(lab.passage(None));
+        let recording = self.capture.then(|| lab.record()).transpose()?;
+        let clocks = Clocks::now();
+        let mut spans: Vec<Span> = Vec::new();
         let listener = connection::Listener::open(lab, &self.exchange, self.order)?;
         let mut seen = Seen::default();
         let mut requests = Vec::new();
@@ -214,9 +242,13 @@ impl Play {
                 Order::Turns | Order::Free => threads::run(lab, &mut open, self.order, self.deadline, first, each)?,
             };
             elapsed += started.elapsed();
-            for (i, pair) in run.boundaries.windows(2).enumerate() {
-                requests.push(request(first + i as u32 + 1, &pair[0], &pair[1], &run.latencies[i]));
+            for (pair, lap) in run.boundaries.windows(2).zip(&run.latencies) {
+                let number = requests.len() as u32 + 1;
+                spans.push(Span { request: number, from: lap.started.unwrap_or(started) });
+                requests.push(request(number, &pair[0], &pair[1], lap, spans[0].from));
             }
+            // What closing takes is of no request.
+            spans.push(Span { request: 0, from: Instant::now() });
             seen.append(run.seen);
             let ends = (run.boundaries.first(), run.boundaries.last());
             let (Some(before), Some(after)) = ends else { continue };
@@ -227,11 +259,14 @@ impl Play {
                 relay = Some(states);
             }
         }
-        seen.fill(&mut requests);
+        seen.fill(&mut requests, spans.first().map_or(clocks.here, |span| span.from));
         let counters = match counters {
-            Some(before) => Some(changes(&before)?),
+            Some(before) => changes(lab, &before)?,
             None => None,
         };
+        let passage = lab.passage(recording)?;
+        let wire = lab.delay().map(|asked| capture::directions(&passage, asked));
+        let frames = self.capture.then(|| capture::frames(passage.frames, &listener.ports(), clocks, &spans));
         Ok(Observation {
             schema: SCHEMA,
             exchange: self.exchange.clone(),
@@ -245,18 +280,20 @@ impl Play {
             counters,
             cpu_us: cpu.and_then(|before| Some(microseconds(clock::thread_cpu_time().ok()?.saturating_sub(before)))),
             elapsed_us: microseconds(elapsed),
+            wire,
+            frames,
         })
     }
 }
 
 /// Every counter's change, those that stood still included: a counter that is missing is not one at 0.
-fn changes(before: &Counters) -> Result<std::collections::BTreeMap<String, i64>, PlayError> {
-    let after = Counters::read().map_err(call("read the counters"))?;
+fn changes(lab: &Lab, before: &Counters) -> Result<Option<BTreeMap<String, i64>>, PlayError> {
+    let Some(after) = lab.counters().map_err(call("read the counters"))? else { return Ok(None) };
     let mut changes = after.since(before);
     for (name, _) in after.iter().filter(|(name, _)| name.starts_with("Tcp")) {
         changes.entry(name.to_owned()).or_insert(0);
     }
-    Ok(changes)
+    Ok(Some(changes))
 }
 
 fn add(
@@ -267,12 +304,11 @@ fn add(
     side: Side,
     first: bool,
 ) {
-    let sum = |old: Option<u32>, from: Option<u32>, to: Option<u32>| {
-        let change = to?.saturating_sub(from?);
-        if first { Some(change) } else { Some(old? + change) }
-    };
+    let total = |old: Option<u32>, change: Option<u32>| if first { change } else { Some(old? + change?) };
+    let sum =
+        |old, from: Option<u32>, to: Option<u32>| total(old, to.zip(from).map(|(to, from)| to.saturating_sub(from)));
     let (from, to) = (before.states[side], after.states[side]);
-    seen.data_segments = sum(seen.data_segments, from.data_segments(), to.data_segments());
+    seen.data_segments = total(seen.data_segments, data_segments(&from, &to));
     seen.bare_acks = sum(seen.bare_acks, from.bare_acks(), to.bare_acks());
     seen.retransmitted = sum(seen.retransmitted, from.retransmitted, to.retransmitted);
     [seen.nodelay, seen.cork, seen.quickack] = inherited;

@@ -12,6 +12,7 @@ mod ktap;
 pub mod lines;
 mod markdown;
 mod record;
+pub mod sequence;
 mod text;
 
 pub use record::{Entry, Program, Record, RecordError, SCHEMA, Shown, Word};

@@ -268,14 +268,22 @@ pub fn was_late(seen: &Observation, request: &Request) -> bool {
 }
 
 fn causes(seen: &Observation) -> Vec<Cause> {
-    let mut causes: Vec<Cause> = Vec::new();
-    for hold in seen.requests.iter().flat_map(|request| &request.holds).filter(|hold| stalls(seen, hold).is_some()) {
+    let mut causes: Vec<(Cause, Wait)> = Vec::new();
+    let holds = seen.requests.iter().flat_map(|request| &request.holds);
+    for (hold, wait) in holds.filter_map(|hold| Some((hold, stalls(seen, hold)?))) {
         let Hold { socket, bytes, rule, released_by, .. } = *hold;
-        match causes.iter_mut().find(|cause| (cause.socket, cause.rule) == (socket, rule)) {
-            Some(cause) => cause.bytes = cause.bytes.max(bytes),
-            None => causes.push(Cause { socket, bytes, rule, released_by }),
+        match causes.iter_mut().find(|(cause, _)| (cause.socket, cause.rule) == (socket, rule)) {
+            Some((cause, longest)) => {
+                cause.bytes = cause.bytes.max(bytes);
+                // Over a path the first request may wait for a round trip and the others for a timer.
+                if wait > *longest {
+                    (cause.released_by, *longest) = (released_by, wait);
+                }
+            }
+            None => causes.push((Cause { socket, bytes, rule, released_by }, wait)),
         }
     }
+    let mut causes: Vec<Cause> = causes.into_iter().map(|(cause, _)| cause).collect();
     causes.sort_by_key(|cause| cause.socket);
     causes
 }

@@ -5,10 +5,10 @@ use crate::exchange::{Side, Sides};
 use crate::lab::Lab;
 use crate::observation::{Listed, PendingTimer, Receiver, Request, SocketState};
 use crate::sys::tcp_info::TcpInfo;
-use crate::sys::{clock, counters, diag, options, options::SocketOption};
+use crate::sys::{clock, diag, options, options::SocketOption};
 use socket2::Socket;
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Both sockets and the counters at one moment.
 #[derive(Debug, Clone)]
@@ -22,6 +22,7 @@ pub(super) struct Boundary {
 /// How long one request took, and what both sockets looked like when neither side could go on.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lap {
+    pub(super) started: Option<Instant>,
     pub(super) latency: Duration,
     pub(super) blocked: Option<Sides<SocketState>>,
     pub(super) listed: Option<Sides<Listed>>,
@@ -43,7 +44,7 @@ impl Boundary {
 
     pub(super) fn look(lab: &Lab, client: impl AsFd, server: impl AsFd) -> Self {
         let ends = Sides { client: client.as_fd(), server: server.as_fd() };
-        let delayed_acks = lab.owns_counters().then(|| counters::read_named(&["TcpExtDelayedACKs"]).ok()?[0]).flatten();
+        let delayed_acks = lab.counters_named(None, &["TcpExtDelayedACKs"]).and_then(|values| values[0]);
         let states = Sides::from_fn(|side| state(ends[side]));
         Self {
             states,
@@ -55,12 +56,13 @@ impl Boundary {
 }
 
 /// The record of the request between two boundaries; writes and holds are filled in later.
-pub(super) fn request(number: u32, before: &Boundary, after: &Boundary, lap: &Lap) -> Request {
+pub(super) fn request(number: u32, before: &Boundary, after: &Boundary, lap: &Lap, origin: Instant) -> Request {
     let grown = |count: fn(&SocketState) -> Option<u32>, side: Side| {
         Some(count(&after.states[side])?.saturating_sub(count(&before.states[side])?))
     };
     Request {
         number,
+        at_us: lap.started.map_or(0, |started| microseconds(started.saturating_duration_since(origin))),
         latency_us: microseconds(lap.latency),
         receivers: before.receivers,
         writes: Vec::new(),
@@ -68,11 +70,18 @@ pub(super) fn request(number: u32, before: &Boundary, after: &Boundary, lap: &La
         blocked: lap.blocked,
         listed: lap.listed,
         longest_step_us: lap.longest_step.map(microseconds),
-        data_segments: Sides::from_fn(|side| grown(SocketState::data_segments, side)),
+        data_segments: Sides::from_fn(|side| data_segments(&before.states[side], &after.states[side])),
         bare_acks: Sides::from_fn(|side| grown(SocketState::bare_acks, side)),
         delayed_acks: difference(before.delayed_acks, after.delayed_acks),
         run_queue_us: before.run_queue.zip(after.run_queue).map(|(from, to)| microseconds(to.saturating_sub(from))),
     }
+}
+
+/// Data segments sent between two moments, retransmissions left out. Each count's own growth: a SYN that was sent again is
+/// a retransmission and no data segment.
+pub(super) fn data_segments(from: &SocketState, to: &SocketState) -> Option<u32> {
+    let sent = to.data_segments_sent?.saturating_sub(from.data_segments_sent?);
+    Some(sent.saturating_sub(to.retransmitted?.saturating_sub(from.retransmitted?)))
 }
 
 /// Whether a socket is in pingpong mode: `getsockopt(TCP_QUICKACK)` is its negation.
@@ -137,4 +146,21 @@ pub(super) fn from_info(info: &TcpInfo) -> SocketState {
 
 fn difference(before: Option<u64>, after: Option<u64>) -> Option<i64> {
     Some(after? as i64 - before? as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_syn_sent_again_takes_no_data_segment_away() {
+        let state = |data, again| SocketState {
+            data_segments_sent: Some(data),
+            retransmitted: Some(again),
+            ..SocketState::default()
+        };
+        assert_eq!(data_segments(&state(0, 1), &state(4, 1)), Some(4));
+        assert_eq!(data_segments(&state(0, 1), &state(5, 2)), Some(4));
+        assert_eq!(data_segments(&SocketState::default(), &state(5, 2)), None);
+    }
 }

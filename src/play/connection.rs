@@ -53,6 +53,12 @@ impl Listener {
         };
         Ok(Self { server, relay, blocking })
     }
+
+    /// The ports that connections of the exchange go to.
+    pub(super) fn ports(&self) -> Vec<u16> {
+        let port = |socket: &Socket| socket.local_addr().ok()?.as_socket().map(|address| address.port());
+        [Some(&self.server), self.relay.as_ref()].into_iter().flatten().filter_map(port).collect()
+    }
 }
 
 impl Connection {

@@ -49,6 +49,7 @@ pub(super) fn run(
     let mut latencies = Vec::new();
     for request in first..first + requests {
         player.request = request;
+        lab.begin(request + 1);
         latencies.push(player.request(client, server)?);
         boundaries.push(Boundary::look(lab, &client.socket, &server.socket));
     }
@@ -116,6 +117,7 @@ impl Player<'_> {
             let (server_moved, server_need) = self.run(server)?;
             if client.finished() && server.finished() {
                 lap.latency = ended.unwrap_or_else(Instant::now).saturating_duration_since(started);
+                lap.started = Some(started);
                 lap.longest_step = Some(self.longest_step);
                 return Ok(lap);
             }

@@ -52,7 +52,8 @@ pub(super) fn run(
         let server = server.map_err(call("start a thread"))?;
         let mut boundaries = vec![Boundary::look(lab, &sockets.client, &sockets.server)];
         let mut latencies = Vec::with_capacity(requests as usize);
-        let played = (0..requests).try_for_each(|request| {
+        let played: Result<(), PlayError> = (0..requests).try_for_each(|request| {
+            lab.begin(first + request + 1);
             latencies.push(playing_client.request(client, request)?);
             boundaries.push(match order {
                 Order::Free if request + 1 < requests => Boundary::glance(&sockets.client, &sockets.server),
@@ -146,7 +147,7 @@ impl Player<'_> {
         if let Some(turns) = self.turns {
             turns.finish(side, request)?;
         }
-        Ok(Lap { latency, ..Lap::default() })
+        Ok(Lap { started: Some(started), latency, ..Lap::default() })
     }
 
     fn leave(&mut self) {

@@ -1,23 +1,21 @@
 //! Follows held bytes: which socket keeps how many back under which rule, and what lets them go.
 
 use super::boundary::pingpong;
+use super::capture::offset;
 use super::microseconds;
 use crate::exchange::Step;
 use crate::lab::Lab;
 use crate::observation::{Hold, Release, Request, Rule, Socket as Name, Write};
 use crate::sys::options::{self, SocketOption};
-use crate::sys::{counters, tcp_info::TcpInfo};
+use crate::sys::tcp_info::TcpInfo;
 use socket2::Socket;
 use std::time::Instant;
-
-/// Counters that tell the mechanisms apart which may end a hold.
-const COUNTERS: [&str; 2] = ["TcpExtDelayedACKs", "TcpExtTCPLossProbes"];
 
 /// The writes and holds of a play, each with the request that it belongs to, the first being 0.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    writes: Vec<(u32, Write)>,
-    holds: Vec<(u32, Hold)>,
+    writes: Vec<(u32, Instant, Write)>,
+    holds: Vec<(u32, Instant, Hold)>,
 }
 
 impl Seen {
@@ -26,15 +24,17 @@ impl Seen {
         self.holds.append(&mut other.holds);
     }
 
-    /// Puts every write and hold into its request.
-    pub(super) fn fill(self, requests: &mut [Request]) {
-        for (request, write) in self.writes {
+    /// Puts every write and hold into its request, with its time since `origin`.
+    pub(super) fn fill(self, requests: &mut [Request], origin: Instant) {
+        for (request, at, mut write) in self.writes {
             if let Some(request) = requests.get_mut(request as usize) {
+                write.at_us = offset(origin, at);
                 request.writes.push(write);
             }
         }
-        for (request, hold) in self.holds {
+        for (request, at, mut hold) in self.holds {
             if let Some(request) = requests.get_mut(request as usize) {
+                hold.at_us = offset(origin, at);
                 request.holds.push(hold);
             }
         }
@@ -80,6 +80,7 @@ struct Open {
 /// What a release is told by: how things stood before it.
 #[derive(Debug)]
 struct Snapshot {
+    /// The peer's delayed ACKs and the own probes.
     counters: Option<[Option<u64>; 2]>,
     own: TcpInfo,
     peer: TcpInfo,
@@ -98,12 +99,14 @@ impl<'a> Watch<'a> {
     /// After a write of the socket's own side has returned.
     pub(super) fn wrote(&mut self, request: u32, step: &Step) {
         let returned = Instant::now();
-        let held = options::not_sent(self.own).ok();
+        let held = self.held();
         let holds = held.is_some_and(|bytes| bytes > 0);
         let info = if holds || self.thorough { TcpInfo::read(self.own).ok() } else { None };
         self.seen.writes.push((
             request,
+            returned,
             Write {
+                at_us: 0,
                 socket: self.name,
                 bytes: u32::try_from(step.written()).unwrap_or(u32::MAX),
                 held,
@@ -126,7 +129,7 @@ impl<'a> Watch<'a> {
         if self.open.is_none() {
             return;
         }
-        let Ok(held) = options::not_sent(self.own) else { return };
+        let Some(held) = self.held() else { return };
         let Some(mut open) = self.open.take() else { return };
         if held >= open.now || (held > 0 && before == Before::OwnStep) {
             open.now = held;
@@ -147,10 +150,15 @@ impl<'a> Watch<'a> {
     /// Neither side can go on: from here on only a timer or the path can let go, so this is what a release is told by.
     pub(super) fn waits(&mut self) {
         // What has left by now was let go before, and the next look will tell by what.
-        if self.open.is_none() || options::not_sent(self.own).is_ok_and(|held| held == 0) {
+        if self.open.is_none() || self.is_empty() {
             return;
         }
         let Some(mut open) = self.open.take() else { return };
+        if open.waited && self.lab.is_wire() {
+            // The ACK that will let go may be on its way by now: how things stood at first is what tells.
+            self.open = Some(open);
+            return;
+        }
         let before = self.snapshot();
         // What is gone by now left before anybody waited, and the look before tells how.
         if !self.is_empty() {
@@ -166,6 +174,11 @@ impl<'a> Watch<'a> {
             self.close(open, Release::Never);
         }
         self.seen
+    }
+
+    /// Bytes written and not sent. A socket of Multipath TCP has handed them to its subflow, whose own account it tells.
+    fn held(&self) -> Option<u32> {
+        if self.lab.is_mptcp() { TcpInfo::read(self.own).ok()?.notsent_bytes } else { options::not_sent(self.own).ok() }
     }
 
     fn hold(&mut self, request: u32, step: &Step, bytes: u32, own: &TcpInfo, returned: Instant) {
@@ -193,7 +206,7 @@ impl<'a> Watch<'a> {
 
     /// Whether everything written has left.
     fn is_empty(&self) -> bool {
-        options::not_sent(self.own).is_ok_and(|held| held == 0)
+        self.held() == Some(0)
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -233,16 +246,22 @@ impl<'a> Watch<'a> {
         let moved =
             |i: usize| self.counters().zip(open.before.counters).and_then(|(now, then)| Some(now[i]? > then[i]?));
         let acked = grown(TcpInfo::bare_acks);
+        // An ACK that had to be asked for again is not the one that the timer sent.
+        let own_info = TcpInfo::read(self.own).unwrap_or_default();
+        let repeated = own_info.total_retrans.zip(open.before.own.total_retrans).is_some_and(|(now, then)| now > then);
         if moved(1) == Some(true) {
             Release::LossProbe
         } else if open.rule == Rule::Cork || open.before.own.unacked == Some(0) {
             Release::PersistTimer
-        } else if acked && moved(0).unwrap_or_else(|| self.timer_fired(open)) {
+        } else if acked && !repeated && moved(0).unwrap_or_else(|| self.timer_fired(open)) {
             Release::DelayedAck
         } else if acked {
             Release::Ack
         } else if grown(|info| info.data_segs_out) {
             Release::Reply
+        } else if self.lab.is_wire() && open.before.own.unacked.is_some_and(|in_flight| in_flight > 0) {
+            // The persist timer runs only while nothing is in flight, and an ACK may have been sent before the hold began.
+            Release::Ack
         } else {
             Release::PersistTimer
         }
@@ -258,14 +277,23 @@ impl<'a> Watch<'a> {
     }
 
     fn counters(&self) -> Option<[Option<u64>; 2]> {
-        let read = || counters::read_named(&COUNTERS).ok()?.try_into().ok();
-        if self.lab.owns_counters() { read() } else { None }
+        const DELAYED: &str = "TcpExtDelayedACKs";
+        const PROBES: &str = "TcpExtTCPLossProbes";
+        if !self.lab.is_wire() {
+            return self.lab.counters_named(None, &[DELAYED, PROBES])?.try_into().ok();
+        }
+        // Each side has counters of its own: the delayed ACK is the peer's, the probe the socket's.
+        let own = self.name.side();
+        let read = |side, name| self.lab.counters_named(Some(side), &[name])?.first().copied();
+        Some([read(own.peer(), DELAYED)?, read(own, PROBES)?])
     }
 
     fn close(&mut self, open: Open, released_by: Release) {
         self.seen.holds.push((
             open.request,
+            open.started,
             Hold {
+                at_us: 0,
                 socket: self.name,
                 step: open.step,
                 bytes: open.most,

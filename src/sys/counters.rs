@@ -10,6 +10,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::{self, Read},
+    os::unix::fs::FileExt,
     path::PathBuf,
 };
 
@@ -130,6 +131,93 @@ pub fn read_named(names: &[&'static str]) -> io::Result<Vec<Option<u64>>> {
             pick(buffer, names, &mut values).map_err(|error| context(error, format!("read {path}")))?;
         }
         Ok(values)
+    })
+}
+
+/// The counters of the namespace that it was opened in, whichever thread reads
+/// them and wherever that thread is.
+///
+/// It keeps the two files of `/proc` open, so a reading costs little more than
+/// the kernel's own formatting. It also keeps the namespace alive.
+#[derive(Debug)]
+pub struct Reader {
+    snmp: File,
+    netstat: File,
+}
+
+impl Reader {
+    /// Opens the counters of the namespace that the thread is in.
+    ///
+    /// # Errors
+    ///
+    /// Where `/proc` is not mounted.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use smallwrites::sys::counters::{Counters, Reader};
+    ///
+    /// let reader = Reader::open()?;
+    /// assert!(reader.read()?.get("TcpExtDelayedACKs") >= Some(0));
+    /// assert_eq!(reader.read_named(&["TcpExtNoSuchCounter"])?, [None]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn open() -> io::Result<Reader> {
+        let open = |path| File::open(path).map_err(|error| context(error, format!("open {path}")));
+        Ok(Reader { snmp: open(SNMP)?, netstat: open(NETSTAT)? })
+    }
+
+    /// All of them, as [`Counters::read`].
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read or that is not pairs of lines.
+    pub fn read(&self) -> io::Result<Counters> {
+        let mut values = BTreeMap::new();
+        for (path, file) in [(SNMP, &self.snmp), (NETSTAT, &self.netstat)] {
+            with_text(file, |text| parse(text, &mut values)).map_err(|error| context(error, format!("read {path}")))?;
+        }
+        Ok(Counters { values })
+    }
+
+    /// A few of them, as [`read_named`].
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read or that is not pairs of lines.
+    pub fn read_named(&self, names: &[&'static str]) -> io::Result<Vec<Option<u64>>> {
+        let in_netstat = |name: &&str| ["TcpExt", "IpExt", "MPTcpExt"].iter().any(|group| name.starts_with(group));
+        let mut values = vec![None; names.len()];
+        for (path, file, wanted) in
+            [(NETSTAT, &self.netstat, names.iter().any(in_netstat)), (SNMP, &self.snmp, !names.iter().all(in_netstat))]
+        {
+            if wanted {
+                with_text(file, |text| pick(text, names, &mut values))
+                    .map_err(|error| context(error, format!("read {path}")))?;
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// Calls with the whole of a file of `/proc` that the kernel writes in one go.
+///
+/// One read at offset 0 takes all of it: a second read by another thread would
+/// begin anew in between, and its numbers might be of another length.
+fn with_text(file: &File, take: impl FnOnce(&str) -> io::Result<()>) -> io::Result<()> {
+    /// Both files have about 5 KiB.
+    const LARGEST: usize = 32 * 1024;
+    thread_local! {
+        static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    BUFFER.with_borrow_mut(|buffer| {
+        buffer.resize(LARGEST, 0);
+        let length = file.read_at(buffer, 0)?;
+        let text = std::str::from_utf8(&buffer[..length]).map_err(|_| malformed("counters that are no text"))?;
+        if length == LARGEST || !text.ends_with('\n') {
+            return Err(malformed(format!("counters of more than {length} bytes")));
+        }
+        take(text)
     })
 }
 

@@ -172,6 +172,31 @@ pub fn replace_local_route(address: IpAddr, metrics: &RouteMetrics) -> io::Resul
     Ok(())
 }
 
+/// Adds a host route to a neighbour `address` on a device, with these metrics: `ip route replace ADDRESS/32 dev
+/// DEVICE src SOURCE scope link ...`. Being more specific it goes before the device's own subnet.
+///
+/// # Errors
+///
+/// `NetworkDown` where the device is down, `PermissionDenied` without
+/// `CAP_NET_ADMIN`.
+pub fn add_link_route(address: IpAddr, source: IpAddr, device: u32, metrics: &RouteMetrics) -> io::Result<()> {
+    let mut route = RouteMessage::default();
+    route.header = RouteHeader {
+        table: libc::RT_TABLE_MAIN,
+        scope: if address.is_ipv4() { RouteScope::Link } else { RouteScope::Universe },
+        kind: RouteType::Unicast,
+        ..local_route(address, device).header
+    };
+    route.attributes = vec![
+        RouteAttribute::Destination(RouteAddress::from(address)),
+        RouteAttribute::Oif(device),
+        RouteAttribute::PrefSource(source.into()),
+        RouteAttribute::Metrics(metrics.attributes()),
+    ];
+    request(RouteNetlinkMessage::NewRoute(route), NLM_F_CREATE | NLM_F_REPLACE)
+        .map_err(|error| context(error, format!("add a route to {address} on device {device}")))
+}
+
 fn local_route(address: IpAddr, device: u32) -> RouteMessage {
     let mut route = RouteMessage::default();
     route.header = RouteHeader {

@@ -79,6 +79,8 @@ fn observation(exchange: &str, requests: Vec<Request>) -> Observation {
         opened_us: vec![74],
         counters: Some(counters.map(|(name, change)| (name.to_owned(), change)).into()),
         cpu_us: Some(410),
+        wire: None,
+        frames: None,
     }
 }
 
@@ -97,17 +99,18 @@ fn environment() -> Environment {
 fn request() -> Request {
     Request {
         number: 0,
+        at_us: 0,
         latency_us: 0,
         receivers: Sides::default(),
         writes: Vec::new(),
         holds: Vec::new(),
         blocked: None,
+        listed: None,
+        longest_step_us: None,
         data_segments: Sides::default(),
         bare_acks: Sides::default(),
         delayed_acks: None,
         run_queue_us: None,
-        listed: None,
-        longest_step_us: None,
     }
 }
 
@@ -117,11 +120,12 @@ fn receivers(pingpong: bool) -> Sides<Receiver> {
 }
 
 fn write(socket: Socket, bytes: u32, held: u32) -> Write {
-    Write { socket, bytes, held: Some(held), data_segments: None, since_received_ms: Some(0) }
+    Write { at_us: 0, socket, bytes, held: Some(held), data_segments: None, since_received_ms: Some(0) }
 }
 
 fn hold(lasted_us: u64) -> Hold {
     Hold {
+        at_us: 0,
         socket: Socket::Client,
         step: Step::Write(10),
         bytes: 10,
