@@ -20,6 +20,7 @@
 
 mod article;
 mod beyond;
+mod blame;
 mod chapter;
 mod echo_lab;
 mod evidence;

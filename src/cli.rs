@@ -2,9 +2,11 @@
 
 mod arguments;
 mod attempt;
+mod compare;
 mod facts;
 mod help;
 mod output;
+mod place;
 mod predict;
 mod sweep;
 mod verify;
@@ -18,8 +20,10 @@ use std::process::ExitCode;
 enum Status {
     /// All as expected.
     Fine = 0,
-    /// A claim failed.
+    /// A claim failed, or the gate tripped.
     Failed = 1,
+    /// Nothing could be shown, to the kernel's selftests.
+    Skipped = 4,
 }
 
 /// Why the program could not do what was asked.
@@ -50,6 +54,8 @@ pub(crate) fn main() -> ExitCode {
             Command::Help(topic) => help::print(topic),
             Command::Version => output::print(&format!("smallwrites {}\n", env!("CARGO_PKG_VERSION"))),
             Command::Verify(options) => verify::run(&options, entered),
+            Command::Compare(options) => compare::run(&options),
+            Command::WhatIf(options) => compare::what_if(&options, entered),
             Command::List(options) => verify::list(&options),
             Command::Try(options) => attempt::run(&options, entered),
             Command::Sweep(options) => sweep::run(&options, entered),

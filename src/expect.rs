@@ -157,7 +157,7 @@ mod acks;
 assertions! {
     /// No request stalls: nothing is held until a timer or a delayed ACK lets it go.
     no_stall = try_no_stall() |this| {
-        if this.verdict.pattern == Pattern::None {
+        if this.verdict.pattern == Pattern::None || fits(this.seen, Pattern::None) {
             let measured = this.latency().map(|latency| latency.to_string());
             return Ok(this.fact("no stall", measured));
         }

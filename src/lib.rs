@@ -38,6 +38,7 @@ pub mod claims;
 pub mod exchange;
 pub mod expect;
 pub mod foreign;
+pub mod gate;
 pub mod kernel;
 pub mod lab;
 pub mod model;

@@ -4,28 +4,39 @@
 //! to text.
 
 mod canonical;
+mod github;
+pub mod html;
 mod json;
+mod junit;
+mod ktap;
+pub mod lines;
 mod markdown;
+mod record;
 pub mod sequence;
 mod text;
 
+pub use record::{Entry, Program, Record, RecordError, SCHEMA, Shown, Word};
 pub use text::Style;
+
+pub(crate) use github::annotation;
+pub(crate) use junit::escape;
+pub(crate) use markdown::cell;
 
 use crate::claims::{Document, Finding, Outcome};
 use crate::kernel::Kernel;
-use serde::Serialize;
+use crate::lab::Settings;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
-
-/// Version of the written forms.
-pub const SCHEMA: u32 = 1;
 
 /// What a run of the catalogue came to.
 #[derive(Debug)]
 pub struct Report<'a> {
     /// Facts of the kernel that it ran on.
     pub kernel: &'a Kernel,
+    /// The settings that the labs had, as far as they are not the kernel's defaults.
+    pub settings: &'a Settings,
     /// Why no private namespace could be had, if none could.
     pub shared: Option<String>,
     /// What came of each claim, in the catalogue's order.
@@ -40,16 +51,27 @@ pub enum Format {
     /// For a person at a terminal.
     #[default]
     Text,
-    /// For programs, with every raw sample.
+    /// For programs, with every raw sample; also a baseline.
     Json,
+    /// For programs, a line for each claim as it ends.
+    JsonLines,
     /// For a page.
     Markdown,
     /// What is the same in every run on a kernel, and nothing else.
     Canonical,
+    /// The kernel's Test Anything Protocol.
+    Ktap,
+    /// JUnit XML.
+    Junit,
+    /// Annotations on a run of GitHub Actions.
+    Github,
+    /// A page with pictures.
+    Html,
 }
 
 /// How many claims came to what.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Counts {
     /// The kernel does what the catalogue expects.
     pub passed: usize,
@@ -68,6 +90,11 @@ impl Report<'_> {
             Format::Json => json::render(self),
             Format::Markdown => markdown::render(self),
             Format::Canonical => canonical::render(self.outcomes),
+            Format::JsonLines => lines::render(self),
+            Format::Ktap => ktap::render(self),
+            Format::Junit => junit::render(self),
+            Format::Github => github::render(self),
+            Format::Html => html::render(self),
         }
     }
 
@@ -86,8 +113,19 @@ impl Report<'_> {
     }
 
     /// Where the claims were checked.
-    fn place(&self) -> &'static str {
+    #[must_use]
+    pub fn place(&self) -> &'static str {
         if self.shared.is_some() { "shared loopback" } else { "private namespaces" }
+    }
+
+    /// The settings in words.
+    fn under(&self) -> String {
+        match self.settings.changed() {
+            // Without a namespace nobody can tell the defaults.
+            [] if self.shared.is_some() => "the host's".to_owned(),
+            [] => "the kernel's defaults".to_owned(),
+            changed => changed.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+        }
     }
 
     /// The outcomes of one document, section by section.
@@ -111,8 +149,17 @@ pub fn canonical(outcome: &Outcome) -> String {
 
 impl Format {
     /// Every format with its name.
-    pub const NAMES: [(Self, &'static str); 4] =
-        [(Self::Text, "text"), (Self::Json, "json"), (Self::Markdown, "markdown"), (Self::Canonical, "canonical")];
+    pub const NAMES: [(Self, &'static str); 9] = [
+        (Self::Text, "text"),
+        (Self::Json, "json"),
+        (Self::JsonLines, "jsonl"),
+        (Self::Markdown, "markdown"),
+        (Self::Canonical, "canonical"),
+        (Self::Ktap, "ktap"),
+        (Self::Junit, "junit"),
+        (Self::Github, "github"),
+        (Self::Html, "html"),
+    ];
 }
 
 impl FromStr for Format {

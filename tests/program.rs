@@ -13,7 +13,7 @@ use support::program::{run, smallwrites};
 
 const WWR: &str = "C: W10 W10 R20 / S: R20 W20";
 
-const COMMANDS: [&str; 5] = ["verify", "try", "list", "kernel", "help"];
+const COMMANDS: [&str; 7] = ["verify", "whatif", "compare", "try", "list", "kernel", "help"];
 
 /// A file name of this test's own; what an earlier run left there is gone.
 fn file(name: &str) -> PathBuf {
@@ -38,7 +38,9 @@ fn help_names_every_command_and_status(#[case] arguments: &[&str]) {
 }
 
 #[rstest]
-#[case::verify("verify", &["--format", "--out", "--require-all", "--shared"])]
+#[case::verify("verify", &["--format", "--out", "--save", "--against", "--times", "--sysctl", "--defaults", "--kselftest", "--require-all", "--shared"])]
+#[case::compare("compare", &["--times", "--format", "--out"])]
+#[case::whatif("whatif", &["--sysctl", "--defaults", "--times", "--format", "--out"])]
 #[case::try_("try", &["--requests", "--fresh", "--order", "--mss", "--ipv6", "--sysctl", "--quickack-route", "--shared", "--format"])]
 #[case::list("list", &["--format"])]
 #[case::kernel("kernel", &["--format"])]
@@ -194,7 +196,7 @@ fn a_report_goes_to_a_file_and_nowhere_else() {
 
 /// What cannot be used is status 2, and one line that says what and what to do.
 #[rstest]
-#[case::unknown_command(&["frobnicate"], "no command \"frobnicate\"; there are verify, try, list, kernel and help")]
+#[case::unknown_command(&["frobnicate"], "no command \"frobnicate\"; there are verify, whatif, compare, try, list, kernel and help")]
 #[case::exchange_as_command(&[WWR], "an exchange is played with try")]
 #[case::unknown_option(&["verify", "--frob"], "verify does not know --frob; smallwrites help verify")]
 #[case::unknown_option_of_try(&["try", WWR, "--frob"], "try does not know --frob; smallwrites help try")]
@@ -219,7 +221,7 @@ fn a_report_goes_to_a_file_and_nowhere_else() {
 #[case::deadlock(&["try", "C: W10 R20 / S: R11 W20"], "request 1 is stuck: the client waits in step 2 (R20), the server waits in step 1 (R11)")]
 #[case::shutdown(&["try", "C: W10 shutdown R20 / S: R10 W20"], "request 2: the client waits in step 1 (W10), and the client has shut down")]
 #[case::relay_out_of_order(&["try", "C: W10 R20 / relay: / S: R10 W20", "--order", "free"], "a relay plays in order `ordered` only")]
-#[case::unknown_topic(&["help", "frob"], "help knows verify, try, list, kernel and notation")]
+#[case::unknown_topic(&["help", "frob"], "help knows verify, whatif, compare, try, list, kernel and notation")]
 #[case::sysctl_on_the_shared_loopback(&["try", WWR, "--shared", "--sysctl", "net.ipv4.tcp_sack=0"], "needs a private namespace")]
 fn unusable_arguments_are_refused_in_one_line(#[case] arguments: &[&str], #[case] said: &str) {
     let ran = run(&mut smallwrites(arguments.iter().copied()));

@@ -179,6 +179,9 @@ fn sample(seen: &Observation) -> Sample {
         verdict: Verdict::of(seen),
         latencies_us: seen.latencies_us(),
         data_segments: Sides::from_fn(|side| seen.sockets[side].data_segments),
+        segments_by_request: Sides::from_fn(|side| {
+            seen.requests.iter().map(|request| request.data_segments[side]).collect()
+        }),
         bare_acks: Sides::from_fn(|side| seen.sockets[side].bare_acks),
         counters: Some(BTreeMap::from([("TcpExtDelayedACKs".to_owned(), 4)])),
     }
@@ -222,8 +225,9 @@ fn kernel() -> Kernel {
 }
 
 fn rendered(format: Format, style: Style, shared: Option<String>) -> String {
-    let (kernel, outcomes) = (kernel(), outcomes());
-    let report = Report { kernel: &kernel, shared, outcomes: &outcomes, took: Duration::from_millis(2_345) };
+    let (kernel, outcomes, settings) = (kernel(), outcomes(), Settings::default());
+    let took = Duration::from_millis(2_345);
+    let report = Report { kernel: &kernel, settings: &settings, shared, outcomes: &outcomes, took };
     // The version is no part of the form.
     report.render(format, style).replace(env!("CARGO_PKG_VERSION"), "VERSION")
 }
@@ -233,6 +237,10 @@ fn rendered(format: Format, style: Style, shared: Option<String>) -> String {
 #[case::json(Format::Json, "json")]
 #[case::markdown(Format::Markdown, "markdown")]
 #[case::canonical(Format::Canonical, "canonical")]
+#[case::ktap(Format::Ktap, "ktap")]
+#[case::junit(Format::Junit, "junit")]
+#[case::github(Format::Github, "github")]
+#[case::json_lines(Format::JsonLines, "jsonl")]
 fn each_format_of_fixed_outcomes(#[case] format: Format, #[case] name: &str) {
     snapshots().bind(|| insta::assert_snapshot!(format!("report_{name}"), rendered(format, Style::default(), None)));
 }

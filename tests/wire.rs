@@ -240,7 +240,7 @@ fn a_rate_limits_what_one_side_sends() {
 fn a_token_bucket_makes_autocorking_certain() {
     // The second segment then waits in the queue for a tenth of a second, in which all the writes are done.
     let bucket = TokenBucket { rate: 12_500, burst: 1600, limit: 1 << 20 };
-    for (autocorking, least, most) in [("1", 3, 3), ("0", 4, 42)] {
+    for autocorking in ["1", "0"] {
         let conditions = Conditions::default()
             .wire(WireSpec::new(Duration::from_millis(1)))
             .shaping(bucket)
@@ -248,17 +248,17 @@ fn a_token_bucket_makes_autocorking_certain() {
         // Two full segments empty the bucket; what is written behind them waits in the socket, or below it.
         let exchange = "C: [nodelay] W2896 W10×40 R20 / S: R3296 W20";
         let Some(seen) = played(&conditions, exchange, 1) else { return };
-        let segments = seen.sockets.client.data_segments.unwrap();
-        assert!((least..=most).contains(&segments), "autocorking {autocorking}: {}", shapes(&seen)[0]);
         assert_eq!(seen.counter("TcpExtTCPAutoCorking") > Some(0), autocorking == "1");
-        if autocorking == "1" {
-            let frames = seen.frames.as_ref().unwrap().of_request(1);
-            let data: Vec<u32> = frames
-                .iter()
-                .filter(|frame| frame.from == Side::Client && frame.is_data())
-                .map(|frame| frame.payload)
-                .collect();
-            assert_eq!(data, [1448, 1448, 400], "forty writes in one segment");
+        let frames = seen.frames.as_ref().unwrap().of_request(1);
+        let data: Vec<_> = frames.iter().filter(|frame| frame.from == Side::Client && frame.is_data()).collect();
+        let sizes: Vec<u32> = data.iter().map(|frame| frame.payload).collect();
+        let writes = || seen.requests[0].writes.iter().filter(|write| write.socket == Socket::Client);
+        if writes().any(|write| write.at_us > data[1].at_us) {
+            eprintln!("not decided: the machine took longer for the writes than the queue for a segment");
+        } else if autocorking == "1" {
+            assert_eq!(sizes, [1448, 1448, 400], "forty writes in one segment");
+        } else {
+            assert!(sizes.len() > 3 && sizes[2] == 10, "a segment for each write until the window is full: {sizes:?}");
         }
     }
 }

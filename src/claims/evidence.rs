@@ -31,6 +31,8 @@ pub struct Sample {
     pub latencies_us: Vec<u64>,
     /// Data segments of each side.
     pub data_segments: Sides<Option<u32>>,
+    /// Data segments of each side in each request.
+    pub segments_by_request: Sides<Vec<Option<u32>>>,
     /// Segments without data of each side.
     pub bare_acks: Sides<Option<u32>>,
     /// The namespace's counters that moved.
@@ -93,6 +95,9 @@ impl Sample {
             verdict: Verdict::of(seen),
             latencies_us: seen.latencies_us(),
             data_segments: Sides::from_fn(|side| seen.sockets[side].data_segments),
+            segments_by_request: Sides::from_fn(|side| {
+                seen.requests.iter().map(|request| request.data_segments[side]).collect()
+            }),
             bare_acks: Sides::from_fn(|side| seen.sockets[side].bare_acks),
             counters: seen.counters.as_ref().map(moved),
         }

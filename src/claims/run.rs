@@ -1,12 +1,13 @@
 //! Runs claims side by side and tells what came of each.
 
 use super::need::Place;
-use super::{Claim, Evidence, Missing, Sample, Stage, Twist};
+use super::{Claim, Evidence, Missing, Sample, Stage, Twist, blame};
 use crate::expect::Failure;
 use crate::kernel::Kernel;
-use crate::lab::{self, Conditions};
+use crate::lab::{Conditions, LabError, Settings};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ pub struct Setting {
     pub kernel: Kernel,
     /// The conditions that every scene starts from.
     pub base: Conditions,
-    place: Place,
+    place: Arc<Place>,
 }
 
 /// What came of one claim.
@@ -57,15 +58,30 @@ pub enum Event<'a> {
 }
 
 impl Setting {
-    /// Probes the place and the kernel: a private lab where one can be had, the shared loopback elsewhere.
+    /// Probes the place and the kernel: a private lab under the host's settings where one can be had, the shared
+    /// loopback elsewhere.
     ///
     /// # Errors
     ///
     /// Where not even a TCP socket can be had.
     pub fn probe() -> io::Result<Self> {
-        let private = lab::available();
-        let base = if private.is_ok() { Conditions::default() } else { Conditions::shared() };
-        Ok(Self { kernel: Kernel::probe()?, base, place: Place { private } })
+        // Of the host's settings none is refused, only kept with a reason, so what fails is the namespace.
+        match Settings::of_host().and_then(Self::under) {
+            Ok(setting) => Ok(setting),
+            Err(error) => Self::on_loopback(error),
+        }
+    }
+
+    /// Private labs under these settings.
+    ///
+    /// # Errors
+    ///
+    /// Where no private lab can be had, or one cannot be given the settings.
+    pub fn under(settings: Settings) -> Result<Self, LabError> {
+        let kernel = settings.kernel()?;
+        let base = Conditions { settings, ..Conditions::default() };
+        base.run(|_| ())?;
+        Ok(Self { kernel, base, place: Arc::new(Place { private: Ok(()) }) })
     }
 
     /// The shared loopback, whether a private lab could be had or not.
@@ -74,8 +90,19 @@ impl Setting {
     ///
     /// Where not even a TCP socket can be had.
     pub fn shared() -> io::Result<Self> {
-        let private = Err(lab::LabError::Shared("this claim"));
-        Ok(Self { kernel: Kernel::probe()?, base: Conditions::shared(), place: Place { private } })
+        Self::on_loopback(LabError::Shared("this claim"))
+    }
+
+    fn on_loopback(why: LabError) -> io::Result<Self> {
+        // They hold there without being set; known only where a namespace shows what the defaults are.
+        let base = Conditions { settings: Settings::of_host().unwrap_or_default(), ..Conditions::shared() };
+        Ok(Self { kernel: Kernel::probe()?, base, place: Arc::new(Place { private: Err(why) }) })
+    }
+
+    /// The settings that its labs have, as far as they are not the kernel's defaults.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.base.settings
     }
 
     /// Why no private lab can be had, if none can.
@@ -132,7 +159,11 @@ pub fn run(claims: &[&'static Claim], setting: &Setting, on: impl Fn(Event<'_>) 
 /// Checks one claim.
 #[must_use]
 pub fn check(claim: &'static Claim, setting: &Setting) -> Outcome {
-    judge(claim, setting, None)
+    let mut outcome = judge(claim, setting, None);
+    if let Finding::Failed(failure) = &mut outcome.finding {
+        failure.setting = blame::settings(claim, setting);
+    }
+    outcome
 }
 
 /// Runs one claim's control: its check under the condition that breaks it, which must fail.
@@ -141,7 +172,7 @@ pub fn control(claim: &'static Claim, setting: &Setting) -> Outcome {
     judge(claim, setting, Some(claim.control.twist))
 }
 
-fn judge(claim: &'static Claim, setting: &Setting, twist: Option<Twist>) -> Outcome {
+pub(super) fn judge(claim: &'static Claim, setting: &Setting, twist: Option<Twist>) -> Outcome {
     if let Some(missing) = setting.missing(claim) {
         return Outcome { claim, finding: Finding::Ignored(missing), took: Duration::ZERO, samples: Vec::new() };
     }

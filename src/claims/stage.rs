@@ -42,7 +42,12 @@ impl<'a> Stage<'a> {
     ///
     /// Where the lab or the exchange fails.
     pub fn play(&self, scene: impl Into<Scene>) -> Result<Observation, Failure> {
-        let scene = scene.into();
+        let seen = self.perform(scene.into())?;
+        self.keep(&seen);
+        Ok(seen)
+    }
+
+    fn perform(&self, scene: Scene) -> Result<Observation, Failure> {
         let twist = |exchange| match self.twist {
             Some(Twist::Exchange(change)) => change(exchange),
             _ => exchange,
@@ -53,9 +58,11 @@ impl<'a> Stage<'a> {
         };
         let play = scene.play(twist).map_err(|error| broken("the exchange can be parsed", &error))?;
         let seen = self.lab(|conditions| scene.conditions(conditions), |lab| play.run(lab))?;
-        let seen = seen.map_err(|error| broken("the exchange can be played to its end", &error))?;
-        self.samples.lock().unwrap_or_else(PoisonError::into_inner).push(Sample::of(&seen));
-        Ok(seen)
+        seen.map_err(|error| broken("the exchange can be played to its end", &error))
+    }
+
+    fn keep(&self, seen: &Observation) {
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner).push(Sample::of(seen));
     }
 
     /// Plays several scenes side by side, each in a lab of its own; the answers come in the scenes' order.
@@ -65,12 +72,14 @@ impl<'a> Stage<'a> {
     /// The first failure.
     pub fn play_all<const N: usize>(&self, scenes: [Scene; N]) -> Result<[Observation; N], Failure> {
         let played: Vec<_> = thread::scope(|scope| {
-            let threads = scenes.map(|scene| scope.spawn(move || self.play(scene)));
+            let threads = scenes.map(|scene| scope.spawn(move || self.perform(scene)));
             threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect()
         });
+        // Kept in the scenes' order, whichever ended first, so that two runs can be held against each other.
+        played.iter().flatten().for_each(|seen| self.keep(seen));
         let seen: Vec<Observation> = played.into_iter().collect::<Result<_, _>>()?;
         seen.try_into().map_err(|_| Failure::plain(Kind::Play, "an answer for every scene", "each is played", "fewer"))
     }

@@ -1,5 +1,9 @@
 //! What the arguments say.
 
+mod gate;
+
+pub(super) use gate::{Compare, WhatIf};
+
 use super::Trouble;
 use super::help::Topic;
 use lexopt::{Arg, Parser, ValueExt};
@@ -15,6 +19,8 @@ pub(super) enum Command {
     Help(Topic),
     Version,
     Verify(Verify),
+    Compare(Compare),
+    WhatIf(WhatIf),
     List(List),
     Try(Box<Try>),
     Sweep(Box<Sweep>),
@@ -34,8 +40,14 @@ pub(super) struct Verify {
     pub(super) filters: Vec<String>,
     pub(super) format: Format,
     pub(super) out: Option<PathBuf>,
+    pub(super) save: Option<PathBuf>,
+    pub(super) against: Option<PathBuf>,
+    pub(super) times: Option<f64>,
     pub(super) require_all: bool,
+    pub(super) kselftest: bool,
     pub(super) shared: bool,
+    pub(super) defaults: bool,
+    pub(super) sysctls: Vec<(String, String)>,
 }
 
 /// Options of `list`.
@@ -132,13 +144,15 @@ fn from(mut parser: Parser) -> Result<Command, Trouble> {
     };
     match command.as_str() {
         "verify" => verify(parser),
+        "compare" => gate::compare(parser),
+        "whatif" => gate::what_if(parser),
         "list" => list(parser),
         "try" => attempt(parser),
         "sweep" => sweep(parser),
         "kernel" => kernel(parser),
         "help" => help(parser),
         other => Err(Trouble::Usage(format!(
-            "no command \"{other}\"; there are verify, try, sweep, list, kernel and help{}",
+            "no command \"{other}\"; there are verify, whatif, compare, try, sweep, list, kernel and help{}",
             if other.contains(':') { ", and an exchange is played with try" } else { "" }
         ))),
     }
@@ -146,16 +160,34 @@ fn from(mut parser: Parser) -> Result<Command, Trouble> {
 
 fn verify(mut parser: Parser) -> Result<Command, Trouble> {
     let mut options = Verify::default();
+    let mut format = None;
     while let Some(argument) = parser.next().map_err(usage)? {
         match argument {
-            Arg::Long("format") => options.format = value(&mut parser, "--format")?,
+            Arg::Long("format") => format = Some(value(&mut parser, "--format")?),
             Arg::Long("out") => options.out = Some(parser.value().map_err(usage)?.into()),
+            Arg::Long("save") => options.save = Some(parser.value().map_err(usage)?.into()),
+            Arg::Long("against") => options.against = Some(parser.value().map_err(usage)?.into()),
+            Arg::Long("times") => options.times = Some(gate::percent(&mut parser)?),
             Arg::Long("require-all") => options.require_all = true,
+            Arg::Long("kselftest") => options.kselftest = true,
             Arg::Long("shared") => options.shared = true,
+            Arg::Long("defaults") => options.defaults = true,
+            Arg::Long("sysctl") => options.sysctls.push(setting(&parser.value().map_err(usage)?)?),
             Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(Topic::Verify)),
             Arg::Value(filter) => options.filters.push(filter.string().map_err(usage)?),
             other => return Err(unknown(&other, "verify")),
         }
+    }
+    options.format = format.unwrap_or(if options.kselftest { Format::Ktap } else { Format::Text });
+    let own = if options.defaults { Some("--defaults") } else { (!options.sysctls.is_empty()).then_some("--sysctl") };
+    if let (true, Some(option)) = (options.shared, own) {
+        return Err(Trouble::Usage(format!("{option} needs private namespaces, and --shared does without")));
+    }
+    if options.times.is_some() && options.against.is_none() {
+        return Err(Trouble::Usage("--times limits a comparison; give it one with --against FILE".to_owned()));
+    }
+    if options.against.is_some() {
+        gate::comparable(options.format)?;
     }
     Ok(Command::Verify(options))
 }
@@ -267,12 +299,17 @@ fn help(mut parser: Parser) -> Result<Command, Trouble> {
         None => Topic::Program,
         Some(Arg::Value(word)) => match word.to_str() {
             Some("verify") => Topic::Verify,
+            Some("compare") => Topic::Compare,
+            Some("whatif") => Topic::WhatIf,
             Some("try") => Topic::Try,
             Some("sweep") => Topic::Sweep,
             Some("list") => Topic::List,
             Some("kernel") => Topic::Kernel,
             Some("notation") => Topic::Notation,
-            _ => return Err(Trouble::Usage("help knows verify, try, sweep, list, kernel and notation".to_owned())),
+            _ => {
+                let known = "help knows verify, whatif, compare, try, sweep, list, kernel and notation";
+                return Err(Trouble::Usage(known.to_owned()));
+            }
         },
         Some(other) => return Err(unknown(&other, "help")),
     };

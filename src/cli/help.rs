@@ -7,6 +7,8 @@ use super::{Status, Trouble, output};
 pub(super) enum Topic {
     Program,
     Verify,
+    Compare,
+    WhatIf,
     Try,
     Sweep,
     List,
@@ -19,6 +21,8 @@ pub(super) fn print(topic: Topic) -> Result<Status, Trouble> {
     output::print(match topic {
         Topic::Program => PROGRAM,
         Topic::Verify => VERIFY,
+        Topic::Compare => COMPARE,
+        Topic::WhatIf => WHAT_IF,
         Topic::Try => TRY,
         Topic::Sweep => SWEEP,
         Topic::List => LIST,
@@ -36,31 +40,90 @@ smallwrites: what this kernel really does with small TCP writes
                                             play one write pattern: does it stall, why, and which fix ends it
   smallwrites sweep 'C: W{1..3000} W10 R20 / S: R{} W20'
                                             at which sizes the verdict changes
+  smallwrites whatif --sysctl net.ipv4.tcp_pingpong_thresh=3
+                                            which claims a setting would change
+  smallwrites verify --save old.json        write a baseline; later: verify --against old.json
+  smallwrites compare old.json new.json     what changed between two runs, two kernels
   smallwrites list                          the claims and what is expected of each
   smallwrites kernel                        the facts of this kernel that matter here
-  smallwrites help verify|try|sweep|list|kernel|notation
+  smallwrites help verify|whatif|compare|try|sweep|list|kernel|notation
 
 No root needed: everything runs in private network namespaces, and nothing of the host is changed.
 
 exit status
   0  all as expected
-  1  a claim failed
+  1  a claim failed, or a verdict or a count differs from the baseline
   2  the arguments or a file cannot be used
   3  this machine cannot show it
 ";
 
 const VERIFY: &str = "\
-smallwrites verify [FILTER …] [options]: checks claims on the running kernel
+smallwrites verify [FILTER …] [options]: checks claims on the running kernel, under the host's net.ipv4.tcp_* settings
 
   smallwrites verify                        all of them
   smallwrites verify cork msg-more          those whose name contains either word
-  smallwrites verify --format json --out report.json
-  smallwrites verify --format canonical     only what is the same in every run on a kernel
+  smallwrites verify --defaults             under the kernel's own defaults
+  smallwrites verify --sysctl net.ipv4.tcp_autocorking=0
+                                            under the host's settings but for this one
+  smallwrites verify --save baseline.json   write what it came to, for later
+  smallwrites verify --against baseline.json
+                                            what changed since; status 1 where a verdict or a count did
+  smallwrites verify --format html --out report.html
+  smallwrites verify --kselftest            KTAP, and the exit codes of the kernel's selftests: 0, 1, 4
 
-  --format text|json|markdown|canonical     text unless said
-  --out FILE                                write the report there
-  --require-all                             status 3 where a claim had to be ignored
-  --shared                                  use the shared loopback even where namespaces can be had
+  --format FORMAT       text        for a person (unless said)
+                        json        everything, the raw samples too; what --save writes
+                        jsonl       the same, a line for each claim as it ends
+                        markdown    for a job's page
+                        html        a page with pictures, in one file
+                        canonical   only what is the same in every run on a kernel
+                        ktap        the kernel's Test Anything Protocol
+                        junit       JUnit XML
+                        github      annotations on a run of GitHub Actions
+  --out FILE            write the report there
+  --sysctl NAME=VALUE   in the labs, never on the host; repeatable
+  --defaults            the kernel's defaults instead of the host's settings
+  --save FILE           write a baseline too
+  --against FILE        print what changed since that baseline, in place of the report
+                        (text, json, markdown, html or github)
+  --times PERCENT       status 1 also where a median became slower by more, and by more than its spread
+  --require-all         status 3 where a claim had to be ignored
+  --kselftest           end with 0 passed, 1 failed, 4 skipped
+  --shared              use the shared loopback even where namespaces can be had
+";
+
+const COMPARE: &str = "\
+smallwrites compare OLD NEW [NEW …] [options]: what changed between runs that verify --save wrote
+
+  smallwrites compare 6.1.json 6.12.json
+  smallwrites compare monday.json today.json --times 25
+  smallwrites compare 6.1.json 6.12.json 7.0.json --format html --out kernels.html
+                                            side by side, each against the first
+
+Verdict flips come first, then changed counts, then shifted times with their spread, then settings. Verdicts and
+counts are the same in every run on a kernel: status 1 where one changed. Times alone are only reported.
+
+  --times PERCENT       status 1 also where a median became slower by more, and by more than its spread
+  --format text|json|markdown|html|github
+  --out FILE            write it there
+";
+
+const WHAT_IF: &str = "\
+smallwrites whatif --sysctl NAME=VALUE … [FILTER …] [options]: which claims a setting would change
+
+  smallwrites whatif --sysctl net.ipv4.tcp_pingpong_thresh=3
+  smallwrites whatif --sysctl net.ipv4.tcp_autocorking=0 cork
+                                            only the claims with \"cork\" in their name
+  smallwrites whatif --defaults --sysctl net.ipv4.tcp_timestamps=0 --format html --out timestamps.html
+
+Checks the claims twice side by side, with the settings and without, and prints what differs as compare does.
+The host's own settings stay as they are. Status 1 where a verdict or a count differs.
+
+  --sysctl NAME=VALUE   in the labs of one side; repeatable
+  --defaults            the kernel's defaults on both sides instead of the host's settings
+  --times PERCENT       status 1 also where a median became slower by more, and by more than its spread
+  --format text|json|markdown|html|github
+  --out FILE            write it there
 ";
 
 const TRY: &str = "\

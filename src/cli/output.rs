@@ -39,17 +39,19 @@ impl Target {
     /// Opens it now, so that a bad path fails before the work and not after it.
     pub(super) fn open(path: Option<&Path>) -> Result<Self, Trouble> {
         let Some(path) = path else { return Ok(Self::Standard) };
-        let file =
-            File::create(path).map_err(|error| Trouble::Usage(format!("cannot write {}: {error}", path.display())))?;
+        let file = File::create(path).map_err(|error| unwritable(path, &error))?;
         Ok(Self::File(path.to_owned(), file))
     }
 
-    pub(super) fn write(self, text: &str) -> Result<(), Trouble> {
+    pub(super) fn write(mut self, text: &str) -> Result<(), Trouble> {
+        self.append(text)
+    }
+
+    /// Writes a part at once; more may follow.
+    pub(super) fn append(&mut self, text: &str) -> Result<(), Trouble> {
         match self {
             Self::Standard => print(text).map(|_| ()),
-            Self::File(path, mut file) => file
-                .write_all(text.as_bytes())
-                .map_err(|error| Trouble::Usage(format!("cannot write {}: {error}", path.display()))),
+            Self::File(path, file) => file.write_all(text.as_bytes()).map_err(|error| unwritable(path, &error)),
         }
     }
 
@@ -62,6 +64,55 @@ impl Target {
             _ => Style::default(),
         }
     }
+}
+
+/// A baseline to be written. The old one stays until the new one is complete, so that a run that was cut off leaves
+/// either and never a part.
+#[derive(Debug)]
+pub(super) struct Saved {
+    path: PathBuf,
+    /// Written first and renamed; `None` where the path is no ordinary file and is written as it is.
+    beside: Option<PathBuf>,
+    file: Option<File>,
+}
+
+impl Saved {
+    pub(super) fn open(path: &Path) -> Result<Self, Trouble> {
+        let ordinary = path.metadata().map_or(true, |entry| entry.is_file());
+        let beside = ordinary.then(|| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(format!(".{}.part", std::process::id()));
+            PathBuf::from(name)
+        });
+        let file = File::create(beside.as_deref().unwrap_or(path)).map_err(|error| unwritable(path, &error))?;
+        Ok(Self { path: path.to_owned(), beside, file: Some(file) })
+    }
+
+    pub(super) fn write(mut self, text: &str) -> Result<(), Trouble> {
+        let path = self.path.clone();
+        let mut write = || {
+            if let Some(mut file) = self.file.take() {
+                file.write_all(text.as_bytes())?;
+            }
+            match self.beside.take() {
+                Some(beside) => std::fs::rename(&beside, &path).inspect_err(|_| drop(std::fs::remove_file(&beside))),
+                None => Ok(()),
+            }
+        };
+        write().map_err(|error| unwritable(&path, &error))
+    }
+}
+
+impl Drop for Saved {
+    fn drop(&mut self) {
+        if let Some(beside) = &self.beside {
+            let _ = std::fs::remove_file(beside);
+        }
+    }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Trouble {
+    Trouble::Usage(format!("cannot write {}: {error}", path.display()))
 }
 
 /// A count of ended claims on standard error, on a terminal in place, elsewhere not at all.

@@ -57,6 +57,8 @@ pub struct Detail {
     pub witness: Option<String>,
     /// What matters of the place.
     pub place: Option<String>,
+    /// The settings without which it would hold.
+    pub setting: Option<String>,
     /// What to try.
     pub remedy: Option<String>,
 }
@@ -73,6 +75,7 @@ impl Failure {
             saw: saw.into(),
             witness: None,
             place: None,
+            setting: None,
             remedy: None,
         }))
     }
@@ -107,6 +110,7 @@ impl Failure {
             saw,
             witness: telling(seen, verdict).map(|request| describe(seen, request)),
             place: Some(place(seen)),
+            setting: None,
             remedy: Some(remedy(seen, verdict)),
         }))
     }
@@ -135,6 +139,7 @@ impl fmt::Display for Failure {
             ("saw", Some(&self.saw)),
             ("witness", self.witness.as_ref()),
             ("place", self.place.as_ref()),
+            ("setting", self.setting.as_ref()),
             ("try", self.remedy.as_ref()),
         ];
         let mut first = true;

@@ -6,11 +6,12 @@ use std::fmt::Write;
 
 pub(super) fn render(report: &Report<'_>) -> String {
     let mut out = format!(
-        "# Small writes on Linux {}\n\n{}, in {}; jiffy {} ms.\n",
+        "# Small writes on Linux {}\n\n{}, in {}; jiffy {} ms; settings: {}.\n",
         report.kernel.release,
         report.counts(),
         report.place(),
         report.kernel.jiffy_us as f64 / 1000.0,
+        report.under(),
     );
     for document in Document::ALL {
         let sections = report.sections(document);
@@ -42,6 +43,6 @@ fn row(outcome: &Outcome) -> String {
 }
 
 /// Text that stays within its cell.
-fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

@@ -46,6 +46,7 @@ pub(super) fn render(report: &Report<'_>, style: Style) -> String {
         kernel.pingpong_threshold.map_or_else(|| "a constant".to_owned(), |threshold| threshold.to_string()),
         report.place(),
     );
+    let _ = writeln!(out, "settings: {}", report.under());
     let names = report.outcomes.iter().map(|outcome| outcome.claim.id.len()).max().unwrap_or(0);
     for document in Document::ALL {
         let sections = report.sections(document);

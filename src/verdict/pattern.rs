@@ -38,7 +38,10 @@ impl Pattern {
         let fits = |expects: &dyn Fn(u32) -> bool| {
             stalled.iter().zip(late).zip(1..).all(|((stalled, late), number)| *late || *stalled == expects(number))
         };
-        let sure = || stalled.iter().zip(late).zip(1..).filter(|((stalled, late), _)| **stalled && !**late);
+        // Where every request is late, what they did is all there is to tell the pattern by.
+        let all_late = late.iter().all(|late| *late);
+        let counts = |late: bool| all_late || !late;
+        let sure = || stalled.iter().zip(late).zip(1..).filter(|((stalled, late), _)| **stalled && counts(**late));
         let Some(first) = sure().map(|(_, number)| number).next() else { return Self::None };
         let last = sure().map(|(_, number)| number).last().unwrap_or(first);
         if fits(&|_| true) {
