@@ -17,6 +17,7 @@ use smallwrites::claims::{
 use smallwrites::exchange::Sides;
 use smallwrites::expect::{Kind, expect};
 use smallwrites::kernel::{DELACK_MIN, Kernel};
+use smallwrites::lab::Settings;
 use smallwrites::observation::Observation;
 use smallwrites::report::{Format, Report, Style, canonical};
 use smallwrites::verdict::Verdict;
