@@ -37,9 +37,9 @@ pub struct Conditions {
     pub family: Family,
     /// MTU of the loopback device, bytes; its own (65,536) where `None`.
     pub mtu: Option<u32>,
-    /// Sysctls to set in the lab, after [`PINS`].
+    /// Sysctls to set in the lab, after [`PINS`](super::PINS).
     pub sysctls: Vec<(String, String)>,
-    /// What the run sets in each of its labs before [`PINS`]: the host's settings and the user's.
+    /// What the run sets in each of its labs before [`PINS`](super::PINS): the host's settings and the user's.
     pub settings: Settings,
     /// `quickack 1` on the local route.
     pub quickack_route: bool,
