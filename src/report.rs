@@ -132,9 +132,10 @@ impl Report<'_> {
     fn sections(&self, document: Document) -> Vec<(&'static str, Vec<&Outcome>)> {
         let mut sections: Vec<(&'static str, Vec<&Outcome>)> = Vec::new();
         for outcome in self.outcomes.iter().filter(|outcome| outcome.claim.document == document) {
-            match sections.last_mut() {
-                Some((section, outcomes)) if *section == outcome.claim.section => outcomes.push(outcome),
-                _ => sections.push((outcome.claim.section, vec![outcome])),
+            // One heading for a section, wherever in the catalogue its claims stand.
+            match sections.iter_mut().find(|(section, _)| *section == outcome.claim.section) {
+                Some((_, outcomes)) => outcomes.push(outcome),
+                None => sections.push((outcome.claim.section, vec![outcome])),
             }
         }
         sections
