@@ -24,6 +24,7 @@ mod blame;
 mod chapter;
 mod echo_lab;
 mod evidence;
+mod explain;
 mod foreign;
 mod need;
 mod peers;
@@ -32,8 +33,10 @@ mod scene;
 mod scenes;
 mod stage;
 mod tls;
+mod wire;
 
 pub use evidence::{Evidence, Sample};
+pub use explain::{Explained, explain};
 pub use need::{Missing, Need};
 pub use run::{Event, Finding, Outcome, Setting, check, control, run};
 pub use scene::Scene;
@@ -119,7 +122,7 @@ pub enum Twist {
 #[must_use]
 pub fn catalogue() -> Vec<&'static Claim> {
     let documents = [chapter::claims(), article::claims(), echo_lab::claims()];
-    let beyond = [beyond::claims(), peers::claims(), foreign::beyond(), tls::BEYOND.iter().collect()];
+    let beyond = [beyond::claims(), wire::beyond(), peers::claims(), foreign::beyond(), tls::BEYOND.iter().collect()];
     documents.into_iter().chain(beyond).flatten().collect()
 }
 

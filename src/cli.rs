@@ -3,6 +3,7 @@
 mod arguments;
 mod attempt;
 mod compare;
+mod explain;
 mod facts;
 mod help;
 mod output;
@@ -59,6 +60,7 @@ pub(crate) fn main() -> ExitCode {
             Command::List(options) => verify::list(&options),
             Command::Try(options) => attempt::run(&options, entered),
             Command::Sweep(options) => sweep::run(&options, entered),
+            Command::Explain(options) => explain::run(&options, entered),
             Command::Kernel(format) => facts::run(format),
         }
     });

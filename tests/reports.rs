@@ -19,7 +19,7 @@ use smallwrites::expect::{Kind, expect};
 use smallwrites::kernel::{DELACK_MIN, Kernel};
 use smallwrites::lab::Settings;
 use smallwrites::observation::Observation;
-use smallwrites::report::{Format, Report, Style, canonical};
+use smallwrites::report::{Format, Record, Report, Style, canonical};
 use smallwrites::verdict::Verdict;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -285,4 +285,33 @@ fn json_has_the_promised_keys_on_every_outcome() {
     }
     assert_eq!(claims[0]["evidence"]["samples"][0]["latencies_us"].as_array().map(Vec::len), Some(5));
     assert_eq!(report["counts"], serde_json::json!({ "passed": 2, "failed": 1, "ignored": 1 }));
+}
+
+/// What is shown in a picture is in its label too, and nothing comes from elsewhere.
+#[test]
+fn a_page_stands_alone_and_says_what_it_shows() {
+    let page = rendered(Format::Html, Style::default(), None);
+    for outside in ["http:", "https:", "<script", "<link", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    let (pictures, labels) = (page.matches("<svg ").count(), page.matches("role=\"img\" aria-label=\"").count());
+    assert!(pictures >= 3 && pictures == labels, "{pictures} pictures, {labels} labels");
+    assert_eq!(page.matches("<th").count(), page.matches("<th scope=").count() + page.matches("<thead").count());
+    for open in ["article", "section", "table", "figure", "svg", "main", "tr"] {
+        let ends = page.matches(&format!("</{open}>")).count();
+        let begins = page.matches(&format!("<{open}>")).count() + page.matches(&format!("<{open} ")).count();
+        assert_eq!(begins, ends, "{open}");
+    }
+    assert!(page.contains("4 of 5 stalled") && page.contains("40 ms") && page.contains("200 ms"), "{page}");
+}
+
+/// The written report is a baseline, and read again it is the same.
+#[test]
+fn what_is_written_is_read() {
+    let (kernel, outcomes, settings) = (kernel(), outcomes(), Settings::default());
+    let took = Duration::from_millis(2_345);
+    let report = Report { kernel: &kernel, settings: &settings, shared: None, outcomes: &outcomes, took };
+    let record = Record::of(&report);
+    assert_eq!(Record::read(&record.to_string()).expect("it was written here"), record);
+    assert_eq!(record.claims.len(), outcomes.len());
 }

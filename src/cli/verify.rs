@@ -52,7 +52,7 @@ fn checked(options: &Verify, entered: Result<(), LabError>) -> Result<Status, Tr
 
     let record = (baseline.is_some() || saved.is_some()).then(|| Record::of(&report));
     if let (Some(saved), Some(record)) = (saved, &record) {
-        saved.write(&record.to_string())?;
+        saved.write(record.to_string().as_bytes())?;
     }
     if let (Some(path), Some(baseline), Some(record)) = (&options.against, baseline, record) {
         let names = [path.display().to_string(), "now".to_owned()];

@@ -53,7 +53,7 @@ impl Page<'_> {
     #[must_use]
     pub fn render(&self) -> String {
         let names: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
-        let title = format!("Small writes on {}", names.join(" and "));
+        let title = format!("Small writes: {}", names.join(", "));
         let mut out = format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
              content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
@@ -100,29 +100,31 @@ impl Page<'_> {
 
     fn summary(&self, out: &mut String) {
         out.push_str(
-            "<div class=\"scroll\" role=\"region\" aria-label=\"The runs\" tabindex=\"0\">\n<table class=\"runs\">\n<caption>The \
-             runs</caption>\n<thead><tr><th scope=\"col\">run</th><th scope=\"col\">claims</th><th scope=\"col\">kernel</th><th \
-             scope=\"col\">settings</th></tr></thead>\n<tbody>\n",
+            "<div class=\"scroll\" role=\"region\" aria-label=\"The runs\" tabindex=\"0\">\n<table \
+             class=\"runs\">\n<caption>The runs</caption>\n<thead><tr><th scope=\"col\">fact</th>",
         );
-        for Column { name, record } in &self.columns {
-            let settings: Vec<String> =
-                record.settings.changed().iter().map(|setting| escape(&setting.to_string())).collect();
-            let settings = match (settings.is_empty(), record.place.as_str()) {
-                (true, "shared loopback") => "the host's".to_owned(),
-                (true, _) => "the kernel's defaults".to_owned(),
-                (false, _) => settings.join("<br>"),
-            };
-            let threshold = record.kernel.pingpong_threshold;
-            let _ = writeln!(
-                out,
-                "<tr><th scope=\"row\">{}</th><td>{}</td><td>Linux {}, jiffy {} ms, pingpong threshold {}, in {}</td><td>{settings}</td></tr>",
-                escape(name),
-                record.counts,
-                escape(&record.kernel.release),
-                record.kernel.jiffy_us as f64 / 1000.0,
-                threshold.map_or_else(|| "a constant".to_owned(), |threshold| threshold.to_string()),
-                escape(&record.place),
-            );
+        for column in &self.columns {
+            let _ = write!(out, "<th scope=\"col\">{}</th>", escape(&column.name));
+        }
+        out.push_str("</tr></thead>\n<tbody>\n");
+        let rows: [(&str, fn(&Record) -> String); 4] = [
+            ("claims", |record| record.counts.to_string()),
+            ("kernel", |record| {
+                let threshold = record.kernel.pingpong_threshold;
+                let threshold = threshold.map_or_else(|| "a constant".to_owned(), |threshold| threshold.to_string());
+                let jiffy = record.kernel.jiffy_us as f64 / 1000.0;
+                let release = escape(&record.kernel.release);
+                format!("Linux {release}, jiffy {jiffy} ms, pingpong threshold {threshold}")
+            }),
+            ("place", |record| escape(&record.place)),
+            ("settings", settings),
+        ];
+        for (name, value) in rows {
+            let _ = write!(out, "<tr><th scope=\"row\">{name}</th>");
+            for column in &self.columns {
+                let _ = write!(out, "<td>{}</td>", value(column.record));
+            }
+            out.push_str("</tr>\n");
         }
         out.push_str("</tbody>\n</table>\n</div>\n");
     }
@@ -169,6 +171,15 @@ impl Page<'_> {
             out.push_str("</tr>\n");
         }
         out.push_str("</tbody>\n</table>\n</div>\n</section>\n");
+    }
+}
+
+fn settings(record: &Record) -> String {
+    let settings: Vec<String> = record.settings.changed().iter().map(|setting| escape(&setting.to_string())).collect();
+    match (settings.is_empty(), record.place.as_str()) {
+        (true, "shared loopback") => "the host's".to_owned(),
+        (true, _) => "the kernel's defaults".to_owned(),
+        (false, _) => settings.join("<br>"),
     }
 }
 

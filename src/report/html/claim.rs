@@ -62,26 +62,32 @@ fn pictures(out: &mut String, samples: &[(&str, &Sample)], named: bool) {
     }
     let _ = writeln!(out, "<h4><code>{}</code></h4>\n<div class=\"figures\">", escape(&first.exchange));
     let scale = Scale::of(samples.iter().map(|(_, sample)| *sample));
-    for (name, sample) in samples {
+    for (column, sample) in samples {
         let Some(latency) = Summary::of(sample.latencies_us.iter().copied()) else { continue };
         let (stalled, all) = (sample.verdict.stalled.len(), sample.latencies_us.len());
-        let name = if named { format!("{}: ", escape(name)) } else { String::new() };
         let same = if sample.exchange == first.exchange {
             String::new()
         } else {
             format!("<code>{}</code>: ", escape(&sample.exchange))
         };
+        if named {
+            out.push_str("<div class=\"column\">\n");
+        }
+        let caption = if named { format!("<strong>{}</strong>: ", escape(column)) } else { String::new() };
         let _ = writeln!(
             out,
-            "<figure>{}<figcaption>{name}{same}latency by request; {stalled} of {all} stalled; {latency}</figcaption></figure>",
+            "<figure>{}<figcaption>{caption}{same}latency by request; {stalled} of {all} stalled; {latency}</figcaption></figure>",
             plot::dots(sample, &scale),
         );
         if let Some(bars) = plot::bars(sample, &scale) {
             let _ = writeln!(
                 out,
-                "<figure>{bars}<figcaption>{name}data segments by request: {}</figcaption></figure>",
+                "<figure>{bars}<figcaption>{caption}data segments by request: {}</figcaption></figure>",
                 plot::segments_in_words(sample)
             );
+        }
+        if named {
+            out.push_str("</div>\n");
         }
     }
     out.push_str("</div>\n");

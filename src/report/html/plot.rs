@@ -67,16 +67,15 @@ pub(super) fn dots(sample: &Sample, scale: &Scale) -> String {
     let mut decade = scale.least_us;
     while decade <= scale.most_us {
         let us = 10_f64.powf(decade);
-        grid(&mut out, scale.y(us), &axis(us));
+        // Between the two lines there is no room for its name.
+        let between = LINES[0].0 < us && us < LINES[1].0;
+        grid(&mut out, scale.y(us), &if between { String::new() } else { axis(us) });
         decade += 1.0;
     }
     for (us, name) in LINES {
         let y = scale.y(us);
-        let _ = write!(
-            out,
-            "<path class=\"line\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/><text class=\"name\" x=\"{RIGHT}\" y=\"{:.1}\">{name}</text>",
-            y - 3.0
-        );
+        let _ = write!(out, "<path class=\"line\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/>");
+        aside(&mut out, "name", y, name);
     }
     let stalled = |request: usize| sample.verdict.stalled.iter().any(|number| *number as usize == request);
     for (class, wanted) in [("fast", false), ("stalled", true)] {
@@ -121,11 +120,9 @@ pub(super) fn bars(sample: &Sample, scale: &Scale) -> Option<String> {
                 let _ = write!(path, "M{x:.1} {middle:.1}v{height:.1}h{width:.1}v{:.1}z", -height);
             }
         }
-        let _ = write!(
-            out,
-            "<path class=\"{class}\" d=\"{path}\"/><text class=\"name\" x=\"{RIGHT}\" y=\"{:.1}\">{class}</text>",
-            if up { TOP + 10.0 } else { BOTTOM - 4.0 }
-        );
+        let _ = write!(out, "<path class=\"{class}\" d=\"{path}\"/>");
+        let half = (BOTTOM - TOP) / 4.0;
+        aside(&mut out, "name", if up { middle - half } else { middle + half }, class);
     }
     foot(&mut out, scale);
     Some(out + "</svg>")
@@ -147,12 +144,15 @@ fn open(label: &str) -> String {
 }
 
 fn grid(out: &mut String, y: f64, name: &str) {
-    let _ = write!(
-        out,
-        "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/><text class=\"axis\" x=\"{}\" y=\"{:.1}\">{name}</text>",
-        LEFT - 6.0,
-        y + 4.0
-    );
+    let _ = write!(out, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/>");
+    if !name.is_empty() {
+        aside(out, "axis", y, name);
+    }
+}
+
+/// Text left of the picture, where no dot or bar can lie under it.
+fn aside(out: &mut String, class: &str, y: f64, text: &str) {
+    let _ = write!(out, "<text class=\"{class}\" x=\"{}\" y=\"{:.1}\">{text}</text>", LEFT - 6.0, y + 4.0);
 }
 
 fn foot(out: &mut String, scale: &Scale) {
