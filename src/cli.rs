@@ -6,6 +6,7 @@ mod compare;
 mod facts;
 mod help;
 mod output;
+mod pictures;
 mod place;
 mod predict;
 mod sweep;
