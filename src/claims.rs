@@ -31,6 +31,8 @@ mod run;
 mod scene;
 mod scenes;
 mod stage;
+mod tls;
+mod wire;
 
 pub use evidence::{Evidence, Sample};
 pub use need::{Missing, Need};
@@ -118,7 +120,7 @@ pub enum Twist {
 #[must_use]
 pub fn catalogue() -> Vec<&'static Claim> {
     let documents = [chapter::claims(), article::claims(), echo_lab::claims()];
-    let beyond = [beyond::claims(), peers::claims(), foreign::beyond()];
+    let beyond = [beyond::claims(), wire::beyond(), peers::claims(), foreign::beyond(), tls::BEYOND.iter().collect()];
     documents.into_iter().chain(beyond).flatten().collect()
 }
 

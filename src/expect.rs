@@ -301,11 +301,10 @@ assertions! {
         let most = |request: &Request| {
             request.holds.iter().filter(|hold| hold.socket == side.into()).map(|hold| hold.bytes).max().unwrap_or(0)
         };
-        let shows = || this.stalled().filter(|request| !was_late(this.seen, request));
-        let other = shows().find(|request| most(request) != bytes);
-        let stalls = shows().next().is_some();
-        match other {
-            None if stalls => Ok(this.fact(format!("{side} holds {bytes} bytes"), None)),
+        let other = this.stalled().find(|request| most(request) != bytes && !was_late(this.seen, request));
+        let shows = this.stalled().any(|request| most(request) == bytes);
+        match other.or_else(|| this.stalled().next().filter(|_| !shows)) {
+            None if shows => Ok(this.fact(format!("{side} holds {bytes} bytes"), None)),
             other => {
                 let saw = other.map_or_else(
                     || "no stalled request".to_owned(),
@@ -358,16 +357,18 @@ assertions! {
     released = try_released(side: Side, released_by: Release) |this| {
         let because = "what moved between the hold's begin and end: own steps, bare ACKs, counters";
         let expected = format!("what the {side} holds is released by {}", released_by.words());
-        let shows = this.seen.requests.iter().filter(|request| !was_late(this.seen, request));
-        let mut holds = shows.flat_map(|request| request.holds.iter().map(move |hold| (request.number, hold)));
-        let mut holds = holds.by_ref().filter(|(_, hold)| hold.socket == side.into()).peekable();
-        if holds.peek().is_none() {
-            return Err(this.failure(Kind::Held, expected, because, format!("the {side} held nothing")));
-        }
-        match holds.find(|(_, hold)| hold.released_by != released_by) {
+        let seen = this.seen;
+        let holds = || {
+            let each = seen.requests.iter().flat_map(|request| request.holds.iter().map(move |hold| (request, hold)));
+            each.filter(|(_, hold)| hold.socket == side.into())
+        };
+        let shows = holds().any(|(_, hold)| hold.released_by == released_by);
+        let other = holds().find(|(request, hold)| hold.released_by != released_by && !(shows && was_late(seen, request)));
+        match other {
+            None if !shows => Err(this.failure(Kind::Held, expected, because, format!("the {side} held nothing"))),
             None => Ok(this.fact(format!("{side} holds until {}", released_by.words()), None)),
-            Some((number, hold)) => {
-                let saw = format!("request {number}: {} bytes released by {}", hold.bytes, hold.released_by.words());
+            Some((request, hold)) => {
+                let saw = format!("request {}: {} bytes released by {}", request.number, hold.bytes, hold.released_by.words());
                 Err(this.failure(Kind::Cause, expected, because, saw))
             }
         }

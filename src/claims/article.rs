@@ -13,7 +13,8 @@ use crate::expect::{Failure, Kind, expect};
 use crate::verdict::Pattern;
 
 pub(super) fn claims() -> Vec<&'static Claim> {
-    [latency::CLAIMS, mistakes::CLAIMS, questions::CLAIMS].into_iter().flatten().collect()
+    let parts = [latency::CLAIMS, super::wire::ARTICLE, mistakes::CLAIMS, questions::CLAIMS, super::tls::ARTICLE];
+    parts.into_iter().flatten().collect()
 }
 
 /// An answer of the kernel that is not the one expected.

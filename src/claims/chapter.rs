@@ -14,9 +14,11 @@ pub(super) fn claims() -> Vec<&'static Claim> {
     let parts = [
         rules_sender::CLAIMS,
         rules_receiver::CLAIMS,
+        super::wire::RULES,
         lab_one::CLAIMS,
         lab_two::CLAIMS,
         lab_three::CLAIMS,
+        super::wire::LAB_THREE,
         corks::CLAIMS,
         knobs::CLAIMS,
     ];

@@ -3,8 +3,8 @@
 use crate::exchange::Opt;
 use crate::foreign;
 use crate::kernel::Kernel;
-use crate::lab::{Conditions, Family, LabError};
-use crate::sys::counters;
+use crate::lab::{Conditions, Family, Lab, LabError};
+use crate::sys::{counters, options};
 use std::net::{Ipv6Addr, TcpListener};
 
 /// What a check needs.
@@ -18,6 +18,8 @@ pub enum Need {
     Sysctl(&'static str),
     /// A socket option that the kernel must have.
     Option(Opt),
+    /// MPTCP sockets that tell what they hold.
+    Mptcp,
     /// A program that can be started and watched: see [`foreign`].
     Program(&'static str),
 }
@@ -42,11 +44,13 @@ impl Need {
         let missing = |reason: String, remedy: &str| Some(Missing { reason, remedy: remedy.to_owned() });
         match (self, &place.private) {
             (Self::PrivateLab, Ok(())) => None,
-            (Self::PrivateLab | Self::Sysctl(_) | Self::Program(_), Err(LabError::Refused(source))) => missing(
-                format!("needs a private namespace: {source}"),
-                "allow unprivileged user namespaces, run as root, or run under unshare -Urn",
-            ),
-            (Self::PrivateLab | Self::Sysctl(_) | Self::Program(_), Err(error)) => {
+            (Self::PrivateLab | Self::Sysctl(_) | Self::Mptcp | Self::Program(_), Err(LabError::Refused(source))) => {
+                missing(
+                    format!("needs a private namespace: {source}"),
+                    "allow unprivileged user namespaces, run as root, or run under unshare -Urn",
+                )
+            }
+            (Self::PrivateLab | Self::Sysctl(_) | Self::Mptcp | Self::Program(_), Err(error)) => {
                 missing(format!("needs a private namespace: {error}"), "run under unshare -Urn")
             }
             (Self::Ipv6, private) => {
@@ -60,6 +64,16 @@ impl Need {
             }
             (Self::Sysctl(name), Ok(())) if counters::sysctl(name).is_ok() => None,
             (Self::Sysctl(name), Ok(())) => missing(format!("this kernel has no {name}"), "use a kernel that has it"),
+            (Self::Mptcp, Ok(())) => {
+                let tells = |lab: &Lab| lab.pair(&[]).is_ok_and(|pair| options::not_sent(&pair.client).is_ok());
+                match Conditions::default().mptcp().run(tells) {
+                    Ok(true) => None,
+                    _ => missing(
+                        "this kernel has no MPTCP sockets that tell what they hold".to_owned(),
+                        "use a kernel that has",
+                    ),
+                }
+            }
             (Self::Option(Opt::DelackMax), _) if kernel.delack_max_us.is_some() => None,
             (Self::Option(option), _) => {
                 missing(format!("this kernel has no socket option for {}", option.word()), "use a kernel that has it")

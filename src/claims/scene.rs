@@ -14,6 +14,7 @@ pub struct Scene {
     order: Order,
     fresh: bool,
     listed: bool,
+    capture: bool,
     deadline: Option<Duration>,
     under: Vec<fn(Conditions) -> Conditions>,
 }
@@ -28,6 +29,7 @@ impl Scene {
             order: Order::default(),
             fresh: false,
             listed: false,
+            capture: false,
             deadline: None,
             under: Vec::new(),
         }
@@ -61,6 +63,13 @@ impl Scene {
         self
     }
 
+    /// Records every segment.
+    #[must_use]
+    pub fn capture(mut self) -> Self {
+        self.capture = true;
+        self
+    }
+
     /// The longest single wait.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
@@ -91,6 +100,9 @@ impl Scene {
         }
         if self.listed {
             play = play.listed();
+        }
+        if self.capture {
+            play = play.capture();
         }
         Ok(match self.deadline {
             Some(deadline) => play.deadline(deadline),

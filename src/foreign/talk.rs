@@ -9,7 +9,7 @@ use socket2::Socket;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 
-/// A connection between a program and us.
+/// A connection between a program and us, whose end delays every ACK that it may delay.
 #[derive(Debug)]
 pub struct Talk<'a> {
     foreign: &'a Foreign,
@@ -41,6 +41,7 @@ impl<'a> Talk<'a> {
     pub fn new(foreign: &'a Foreign, ours: Socket) -> Result<Self, ForeignError> {
         // Ours never waits for anything: what is measured is the other end.
         options::set(&ours, SocketOption::NoDelay, 1).map_err(call("set TCP_NODELAY on our end".to_owned()))?;
+        delay_acks(&ours)?;
         let theirs = foreign.other_end(&ours)?;
         Ok(Self { foreign, ours, theirs, heard: Vec::new(), segments: Some(0) })
     }
@@ -72,7 +73,8 @@ impl<'a> Talk<'a> {
     /// The kernel's own.
     pub fn say(&self, message: &[u8]) -> Result<(), ForeignError> {
         let sent = transfer::send(&self.ours, message, Flags::default());
-        sent.map(|_| ()).map_err(call(format!("send to {}", self.foreign.name)))
+        sent.map_err(call(format!("send to {}", self.foreign.name)))?;
+        delay_acks(&self.ours)
     }
 
     /// Reads the program's next message, which `whole` recognises by its bytes.
@@ -125,6 +127,12 @@ impl Message {
     pub fn stalled(&self) -> bool {
         self.held > 0 && self.delayed_acks.is_some_and(|fired| fired > 0)
     }
+}
+
+/// Has our end delay its ACKs, as one does that has answered promptly so often as the kernel asks for. A reply that came
+/// late ends it, so it is asked for again after each.
+fn delay_acks(ours: &Socket) -> Result<(), ForeignError> {
+    options::set(ours, SocketOption::QuickAck, 0).map_err(call("have our end delay its ACKs".to_owned()))
 }
 
 fn delayed_acks() -> Option<u64> {

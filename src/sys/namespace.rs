@@ -22,10 +22,11 @@ const NAMESPACE: &str = "/proc/thread-self/ns/net";
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// Makes this process root of a new user namespace with a network namespace of
-/// its own: `unshare(CLONE_NEWUSER | CLONE_NEWNET)` (unshare(2),
-/// user_namespaces(7)). Needs no privileges, and afterwards
-/// [`enter_network_namespace`] works in every thread.
+/// Makes this process root of a new user namespace: `unshare(CLONE_NEWUSER)`
+/// (unshare(2), user_namespaces(7)). Needs no privileges, and afterwards
+/// [`enter_network_namespace`] works in every thread. The process stays in
+/// the network namespace it is in, so that the shared loopback stays the one
+/// that everybody shares.
 ///
 /// # Errors
 ///
@@ -54,7 +55,7 @@ pub fn enter_user_namespace() -> io::Result<()> {
     fs::metadata("/proc/self/uid_map").map_err(|error| context(error, "find /proc/self/uid_map (mount /proc)"))?;
     // SAFETY: unshare takes a number and no pointer. It changes the namespaces
     // of this process alone, and no memory.
-    check(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) })
+    check(unsafe { libc::unshare(libc::CLONE_NEWUSER) })
         .map_err(|error| context(explain_refusal(error), "enter a new user namespace"))?;
     // Without this an unprivileged process may not write gid_map.
     for (path, content) in [

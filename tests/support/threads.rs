@@ -1,7 +1,7 @@
 //! How many tests libtest runs at once.
 
 /// Unless `RUST_TEST_THREADS` says otherwise: these tests wait for kernel timers, not for a CPU.
-const THREADS: &str = "32";
+const THREADS: &str = "12";
 
 /// Before `main`, where libtest looks it up.
 #[ctor::ctor]

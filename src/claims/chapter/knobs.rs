@@ -204,37 +204,43 @@ fn fast_requests(stage: &Stage<'_>) -> Judged {
     Ok(evidence.and(format!("net.ipv4.tcp_pingpong_thresh=3: {}", runs(&raised, 3)?)))
 }
 
-/// Judges the fast requests before each stall; a stretch in which the machine was late shows nothing, but one must.
+/// Counts the prompt replies as the kernel does and judges each request by them: it stalls where there were as many as the
+/// threshold. One connection at least must show a stall after exactly so many.
 fn runs(seen: &[Observation], threshold: u32) -> Result<String, Failure> {
+    let because = "each prompt reply counts, and the delayed-ACK timer sets the count back";
     let mut shown = false;
     for seen in seen {
-        let mut last = 0;
-        for stalled in seen.requests.iter().filter(|request| wait(seen, request).is_some()) {
-            let stretch = seen.requests.iter().filter(|request| (last..=stalled.number).contains(&request.number));
-            // The first stall needs as many prompt replies; the timer then resets the count, and its own reply is one again.
-            let expected = if last == 0 { threshold + 1 } else { last + threshold };
-            let late = stretch.into_iter().any(|request| upsets_the_count(seen, request));
-            if !late && stalled.number != expected {
-                let because = "each prompt reply counts, and the delayed-ACK timer sets the count back";
-                let saw = format!("request {} after request {last}", stalled.number);
-                return Err(Failure::plain(Kind::Pattern, format!("a stall in request {expected}"), because, saw));
+        let mut replies = Some(0);
+        for request in &seen.requests {
+            let stalls = wait(seen, request).is_some();
+            if let Some(replies) = replies.filter(|_| !was_late(seen, request)) {
+                if stalls != (replies >= threshold) {
+                    let expected = format!("a stall after {threshold} prompt replies, and none before");
+                    let saw = format!(
+                        "request {} after {replies}: {}",
+                        request.number,
+                        if stalls { "a stall" } else { "none" }
+                    );
+                    return Err(Failure::plain(Kind::Pattern, expected, because, saw));
+                }
+                shown |= stalls && replies == threshold;
             }
-            shown |= !late;
-            last = stalled.number;
+            replies = counted(seen, request, if stalls { Some(0) } else { replies });
         }
     }
     if !shown {
-        let because = "the receiver is then in pingpong mode";
-        return Err(Failure::plain(Kind::Pattern, format!("a stall after {threshold} fast requests"), because, "none"));
+        let expected = format!("a stall after {threshold} prompt replies");
+        return Err(Failure::plain(Kind::Pattern, expected, because, "none"));
     }
     Ok(format!("{threshold} fast before the first stall, {} before each later one", threshold - 1))
 }
 
-/// Whether a request's reply was late, or a timer fired though nobody waited for it.
-fn upsets_the_count(seen: &Observation, request: &Request) -> bool {
+/// The count after a request's reply; `None` where the reply may have come too late to count, or a timer may have fired that
+/// nobody waited for.
+fn counted(seen: &Observation, request: &Request, replies: Option<u32>) -> Option<u32> {
     let ato = seen.environment.delayed_ack_us.saturating_sub(2 * seen.environment.jiffy_us);
-    let late = |ms: Option<u32>| ms.is_none_or(|ms| u64::from(ms) * 1000 >= ato);
-    let mut replies = request.writes.iter().filter(|write| write.socket.side() == Side::Server);
-    let fired = wait(seen, request).is_none() && request.delayed_acks != Some(0);
-    was_late(seen, request) || fired || replies.any(|write| late(write.since_received_ms))
+    let mut written = request.writes.iter().filter(|write| write.socket.side() == Side::Server);
+    let prompt = written.all(|write| write.since_received_ms.is_some_and(|ms| u64::from(ms) * 1000 < ato));
+    let overtaken = wait(seen, request).is_none() && request.receivers.server.pingpong != Some(false);
+    replies.filter(|_| prompt && !overtaken).map(|replies| replies + 1)
 }

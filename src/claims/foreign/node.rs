@@ -72,7 +72,6 @@ fn major(seen: &Seen) -> Option<u32> {
 }
 
 fn net_socket(stage: &Stage<'_>) -> Judged {
-    let times = stage.pingpong_threshold()? + 4;
-    let lines = Lines { ours: b"ok", theirs: b"head.body.", times };
+    let lines = Lines { ours: b"ok", theirs: b"head.body.", times: 4 };
     stalls(&client(stage, &node(NET_SOCKET, stage.is_twisted().then_some("on")), lines)?, "message of two writes", 5)
 }

@@ -80,20 +80,16 @@ fn python(stage: &Stage<'_>, script: &str) -> Program {
 }
 
 fn http_client(stage: &Stage<'_>) -> Judged {
-    let lines = Lines { ours: super::http::OK, theirs: b"\r\n\r\nbody.", times: stage.pingpong_threshold()? + 4 };
+    let lines = Lines { ours: super::http::OK, theirs: b"\r\n\r\nbody.", times: 4 };
     sends_at_once(&client(stage, &python(stage, HTTP_CLIENT), lines)?, "POST of 5 bytes", 2)
 }
 
 fn http_server(stage: &Stage<'_>) -> Judged {
-    let lines = Lines {
-        ours: b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
-        theirs: b"\r\n\r\nbody.",
-        times: stage.pingpong_threshold()? + 4,
-    };
+    let lines = Lines { ours: b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", theirs: b"\r\n\r\nbody.", times: 4 };
     stalls(&server(stage, &python(stage, HTTP_SERVER), lines)?, "reply with a body of 5 bytes", 5)
 }
 
 fn plain_socket(stage: &Stage<'_>) -> Judged {
-    let lines = Lines { ours: b"ok", theirs: b"head.body.", times: stage.pingpong_threshold()? + 4 };
+    let lines = Lines { ours: b"ok", theirs: b"head.body.", times: 4 };
     stalls(&client(stage, &python(stage, PLAIN_SOCKET), lines)?, "message of two sendall", 5)
 }

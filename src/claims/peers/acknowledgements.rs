@@ -18,7 +18,7 @@ pub(super) static CLAIMS: &[Claim] = &[
         says: "a delaying receiver acknowledges at once what is more than one full segment, by a byte, and one full segment late",
         expected: Expected::Holds,
         source: "__tcp_ack_snd_check, __tcp_cleanup_rbuf (rcv_nxt - rcv_wup > rcv_mss); smoltcp test_delayed_ack_every_rmss",
-        needs: &[],
+        needs: &[Need::PrivateLab],
         check: more_than_one_segment,
         control: Control { breaks: "the byte more is left out", twist: Twist::Exchange(one_byte_less) },
     },
