@@ -20,6 +20,9 @@ const LEGEND: &str = "<section>\n<h2>How to read the pictures</h2>\n<p>Each dot 
                       smallest retransmission timeout, 200 ms. Each bar is one request: the client's data segments upwards, the \
                       server's downwards.</p>\n</section>\n";
 
+/// Says one thing of a record, as HTML.
+type Fact = fn(&Record) -> String;
+
 /// A record under its name.
 #[derive(Debug, Clone)]
 pub struct Column<'a> {
@@ -104,7 +107,7 @@ impl Page<'_> {
             let _ = write!(out, "<th scope=\"col\">{}</th>", escape(&column.name));
         }
         out.push_str("</tr></thead>\n<tbody>\n");
-        let rows: [(&str, fn(&Record) -> String); 4] = [
+        let rows: [(&str, Fact); 4] = [
             ("claims", |record| record.counts.to_string()),
             ("kernel", |record| {
                 let threshold = record.kernel.pingpong_threshold;
