@@ -7,6 +7,7 @@ mod explain;
 mod facts;
 mod help;
 mod output;
+mod pictures;
 mod place;
 mod predict;
 mod sweep;

@@ -43,6 +43,8 @@ pub struct Report<'a> {
     pub outcomes: &'a [Outcome],
     /// How long the run took.
     pub took: Duration,
+    /// Requests that were recorded segment by segment, to be drawn.
+    pub sequences: &'a [sequence::Sequence],
 }
 
 /// A form of report.

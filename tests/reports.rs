@@ -233,7 +233,7 @@ fn kernel() -> Kernel {
 fn rendered(format: Format, style: Style, shared: Option<String>) -> String {
     let (kernel, outcomes, settings) = (kernel(), outcomes(), Settings::default());
     let took = Duration::from_millis(2_345);
-    let report = Report { kernel: &kernel, settings: &settings, shared, outcomes: &outcomes, took };
+    let report = Report { kernel: &kernel, settings: &settings, shared, outcomes: &outcomes, took, sequences: &[] };
     // The version is no part of the form.
     report.render(format, style).replace(env!("CARGO_PKG_VERSION"), "VERSION")
 }
@@ -315,7 +315,8 @@ fn a_page_stands_alone_and_says_what_it_shows() {
 fn what_is_written_is_read() {
     let (kernel, outcomes, settings) = (kernel(), outcomes(), Settings::default());
     let took = Duration::from_millis(2_345);
-    let report = Report { kernel: &kernel, settings: &settings, shared: None, outcomes: &outcomes, took };
+    let report =
+        Report { kernel: &kernel, settings: &settings, shared: None, outcomes: &outcomes, took, sequences: &[] };
     let record = Record::of(&report);
     assert_eq!(Record::read(&record.to_string()).expect("it was written here"), record);
     assert_eq!(record.claims.len(), outcomes.len());
