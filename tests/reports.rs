@@ -131,8 +131,14 @@ fn a_section_has_one_heading() {
         Outcome { claim: &REFUTED, finding: Finding::Ignored(missing), took: Duration::ZERO, samples: Vec::new() };
     let mut outcomes = outcomes();
     outcomes.push(again);
-    let report =
-        Report { kernel: &kernel, settings: &settings, shared: None, outcomes: &outcomes, took: Duration::ZERO };
+    let report = Report {
+        kernel: &kernel,
+        settings: &settings,
+        shared: None,
+        outcomes: &outcomes,
+        took: Duration::ZERO,
+        sequences: &[],
+    };
     let text = report.render(Format::Text, Style::default());
     let headings = |name: &str| text.lines().filter(|line| line.trim() == name).count();
     assert_eq!((headings("lab 1"), headings("languages"), headings("measurements")), (1, 1, 1), "{text}");
