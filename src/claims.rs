@@ -24,6 +24,7 @@ mod blame;
 mod chapter;
 mod echo_lab;
 mod evidence;
+mod explain;
 mod foreign;
 mod need;
 mod peers;
@@ -35,6 +36,7 @@ mod tls;
 mod wire;
 
 pub use evidence::{Evidence, Sample};
+pub use explain::{Explained, explain};
 pub use need::{Missing, Need};
 pub use run::{Event, Finding, Outcome, Setting, check, control, run};
 pub use scene::Scene;

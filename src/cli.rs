@@ -3,9 +3,11 @@
 mod arguments;
 mod attempt;
 mod compare;
+mod explain;
 mod facts;
 mod help;
 mod output;
+mod pictures;
 mod place;
 mod predict;
 mod sweep;
@@ -59,6 +61,7 @@ pub(crate) fn main() -> ExitCode {
             Command::List(options) => verify::list(&options),
             Command::Try(options) => attempt::run(&options, entered),
             Command::Sweep(options) => sweep::run(&options, entered),
+            Command::Explain(options) => explain::run(&options, entered),
             Command::Kernel(format) => facts::run(format),
         }
     });

@@ -1,4 +1,4 @@
-//! Where an exchange is played: a private network namespace, or the shared loopback.
+//! Where an exchange is played: a private network namespace, two of them with a wire between, or the shared loopback.
 //!
 //! A private lab needs no root. It has its own counters and its own sysctls, touches nothing of the host, and
 //! is gone when its thread and its sockets are, however the process ends.
@@ -12,16 +12,20 @@
 //! # Ok::<(), lab::LabError>(())
 //! ```
 
-mod settings;
-
-pub use settings::{Changed, Origin, Settings};
+mod conditions;
+mod error;
 mod forwarder;
 mod loss;
 mod segment;
+mod settings;
+mod setup;
 mod tap;
 mod wire;
 
+pub use conditions::{Conditions, Family, Place};
+pub use error::LabError;
 pub use loss::{Extent, Loss, Lost};
+pub use settings::{Changed, Origin, Settings};
 pub use wire::WireSpec;
 
 pub(crate) use forwarder::{Passage, Passed};
@@ -31,16 +35,12 @@ use crate::exchange::{Side, Sides};
 use crate::kernel::Kernel;
 use crate::observation::Environment;
 use crate::sys::counters::{Counters, Reader};
-use crate::sys::device::{self, RouteMetrics};
+use crate::sys::namespace;
 use crate::sys::options::{self, SocketOption};
-use crate::sys::veth::{self, TokenBucket};
-use crate::sys::{counters, namespace};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::OwnedFd;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 use tap::Tap;
@@ -62,201 +62,6 @@ pub const MODEL_PINS: [(&str, &str); 3] = [
     ("net.ipv4.tcp_slow_start_after_idle", "0"),
 ];
 
-/// Stack of a lab's thread, bytes; it only plays.
-const STACK: usize = 512 << 10;
-
-/// Why a lab cannot be had, with the remedy.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LabError {
-    /// Namespaces are refused here.
-    #[error(
-        "no private namespace here: {0} (allow unprivileged user namespaces, run as root, or enter one first: unshare -Urn)"
-    )]
-    Refused(#[source] io::Error),
-    /// The process started threads before it entered.
-    #[error(
-        "no private namespace: the process already has {0} threads (call lab::enter before any starts, or run under unshare -Urn)"
-    )]
-    Threads(usize),
-    /// A setting could not be made.
-    #[error("cannot set {name} to {value} in the lab: {source}")]
-    Setting {
-        /// The sysctl or option.
-        name: String,
-        /// The value wanted.
-        value: String,
-        /// What the kernel said.
-        source: io::Error,
-    },
-    /// Something that needs a private lab was asked of the shared loopback.
-    #[error("{0} needs a private namespace, and this lab is the shared loopback")]
-    Shared(&'static str),
-    /// The wire or a capture lost frames that it was not asked to lose.
-    #[error(
-        "frames were lost that nobody asked to lose: {overflowed} in a full buffer, {unsent} not taken by the far end, {malformed} malformed \
-         (repeat the trial, with fewer frames a second or a larger net.core.rmem_max)"
-    )]
-    Lossy {
-        /// The receive buffer was full.
-        overflowed: u64,
-        /// The far end did not take them.
-        unsent: u64,
-        /// Without a time stamp, without a checksum, or longer than the link allows.
-        malformed: u64,
-    },
-    /// Any other refusal on the way.
-    #[error("cannot {doing}: {source}")]
-    Step {
-        /// What was being done.
-        doing: &'static str,
-        /// What the kernel said.
-        source: io::Error,
-    },
-}
-
-/// Which loopback an exchange uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Place {
-    /// A network namespace of its own.
-    #[default]
-    Private,
-    /// The loopback of the namespace that the process is in; one lab at a time, nothing is set.
-    Shared,
-}
-
-/// The version of IP underneath.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Family {
-    /// IPv4.
-    #[default]
-    V4,
-    /// IPv6.
-    V6,
-}
-
-/// The conditions under which an exchange is played.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Conditions {
-    /// Which loopback.
-    pub place: Place,
-    /// Which version of IP.
-    pub family: Family,
-    /// MTU of the loopback device, bytes; its own (65,536) where `None`.
-    pub mtu: Option<u32>,
-    /// Sysctls to set in the lab, after [`PINS`].
-    pub sysctls: Vec<(String, String)>,
-    /// What the run sets in each of its labs before [`PINS`]: the host's settings and the user's.
-    pub settings: Settings,
-    /// `quickack 1` on the local route.
-    pub quickack_route: bool,
-    /// `rto_min` on the local route, milliseconds.
-    pub rto_min_ms: Option<u32>,
-    /// `initcwnd` on the local route, segments.
-    pub initcwnd: Option<u32>,
-    /// A token bucket below TCP, on the client's end of a wire or on the loopback: unlike a wire's rate it gives the sender
-    /// back pressure, so that autocorking happens on purpose.
-    pub shaping: Option<TokenBucket>,
-    /// Multipath TCP (RFC 8684) on both sides: each side's socket is then one over a single subflow.
-    pub mptcp: bool,
-    /// Client and server in namespaces of their own with a wire between them, instead of loopback. The MTU is then the
-    /// wire's, and the route is each end's route to the other.
-    pub wire: Option<WireSpec>,
-}
-
-impl Conditions {
-    /// The shared loopback.
-    #[must_use]
-    pub fn shared() -> Self {
-        Self { place: Place::Shared, ..Self::default() }
-    }
-
-    /// The same over IPv6.
-    #[must_use]
-    pub fn ipv6(mut self) -> Self {
-        self.family = Family::V6;
-        self
-    }
-
-    /// The same with another MTU on the loopback device.
-    #[must_use]
-    pub fn mtu(mut self, bytes: u32) -> Self {
-        self.mtu = Some(bytes);
-        self
-    }
-
-    /// The same with a sysctl set in the lab.
-    #[must_use]
-    pub fn sysctl(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.sysctls.push((name.into(), value.into()));
-        self
-    }
-
-    /// The same with everything pinned that the model leaves out.
-    #[must_use]
-    pub fn pinned_for_model(self) -> Self {
-        MODEL_PINS.iter().fold(self, |conditions, (name, value)| conditions.sysctl(*name, *value))
-    }
-
-    /// The same with `quickack 1` on the local route: every ACK is sent at once.
-    #[must_use]
-    pub fn quickack_route(mut self) -> Self {
-        self.quickack_route = true;
-        self
-    }
-
-    /// The same with `initcwnd` on the local route, segments: how many may leave before the first ACK.
-    #[must_use]
-    pub fn initcwnd(mut self, segments: u32) -> Self {
-        self.initcwnd = Some(segments);
-        self
-    }
-
-    /// The same with a token bucket below TCP.
-    #[must_use]
-    pub fn shaping(mut self, bucket: TokenBucket) -> Self {
-        self.shaping = Some(bucket);
-        self
-    }
-
-    /// The same over Multipath TCP.
-    #[must_use]
-    pub fn mptcp(mut self) -> Self {
-        self.mptcp = true;
-        self
-    }
-
-    /// The same over a wire.
-    ///
-    /// ```no_run
-    /// use smallwrites::lab::{Conditions, WireSpec};
-    /// use std::time::Duration;
-    ///
-    /// let place = Conditions::default().wire(WireSpec::new(Duration::from_millis(10))).run(|lab| lab.environment().place)?;
-    /// assert_eq!(place, "wire");
-    /// # Ok::<(), smallwrites::lab::LabError>(())
-    /// ```
-    #[must_use]
-    pub fn wire(mut self, wire: WireSpec) -> Self {
-        self.wire = Some(wire);
-        self
-    }
-
-    /// Opens a lab in a thread of its own, works in it, and closes it.
-    ///
-    /// Labs of this process run side by side, except on the shared loopback, where each waits for the one before.
-    /// A panic in `work` goes on in the caller.
-    ///
-    /// # Errors
-    ///
-    /// Where the lab cannot be built as described.
-    pub fn run<T: Send>(&self, work: impl FnOnce(&Lab) -> T + Send) -> Result<T, LabError> {
-        static SHARED: Mutex<()> = Mutex::new(());
-        let _alone = (self.place == Place::Shared).then(|| SHARED.lock().unwrap_or_else(PoisonError::into_inner));
-        in_thread(|| Ok(work(&Lab::open(self)?)))
-    }
-}
-
 /// A place to play, open for the thread that opened it and for the threads that this one starts.
 #[derive(Debug)]
 pub struct Lab {
@@ -277,12 +82,12 @@ impl Lab {
     /// Where the lab cannot be built as described.
     pub fn open(conditions: &Conditions) -> Result<Self, LabError> {
         let (pinned, wire) = match (conditions.place, &conditions.wire) {
-            (Place::Private, None) => (open_private(conditions)?, None),
+            (Place::Private, None) => (setup::open_private(conditions)?, None),
             (Place::Private, Some(spec)) => {
-                let (pinned, wire) = open_wire(conditions, spec)?;
+                let (pinned, wire) = setup::open_wire(conditions, spec)?;
                 (pinned, Some(wire))
             }
-            (Place::Shared, _) => (refuse_settings(conditions)?, None),
+            (Place::Shared, _) => (setup::refuse_settings(conditions)?, None),
         };
         let kernel =
             Kernel::probe().map_err(|source| LabError::Step { doing: "probe the kernel in the lab", source })?;
@@ -516,139 +321,4 @@ fn loopback(family: Family) -> IpAddr {
         Family::V4 => Ipv4Addr::LOCALHOST.into(),
         Family::V6 => Ipv6Addr::LOCALHOST.into(),
     }
-}
-
-/// Runs `work` in a scoped thread, so that no thread ever has to come back from a lab's namespace.
-fn in_thread<T: Send>(work: impl FnOnce() -> Result<T, LabError> + Send) -> Result<T, LabError> {
-    thread::scope(|scope| {
-        let thread = thread::Builder::new().name("lab".to_owned()).stack_size(STACK).spawn_scoped(scope, work);
-        let thread = thread.map_err(|source| LabError::Step { doing: "start a thread for a lab", source })?;
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
-fn open_private(conditions: &Conditions) -> Result<BTreeMap<String, String>, LabError> {
-    enter_namespace()?;
-    let mut pinned = prepare(conditions)?;
-    if let Some(mtu) = conditions.mtu {
-        let set = device::index_of("lo").and_then(|index| device::set_mtu(index, mtu));
-        set.map_err(|source| setting("the loopback's MTU", &mtu.to_string(), source))?;
-        pinned.insert("lo mtu".to_owned(), mtu.to_string());
-    }
-    if let Some(metrics) = metrics(conditions, &mut pinned) {
-        device::replace_local_route(loopback(conditions.family), &metrics)
-            .map_err(|source| setting("the local route's metrics", &format!("{metrics:?}"), source))?;
-    }
-    shape("lo", conditions, &mut pinned)?;
-    Ok(pinned)
-}
-
-fn open_wire(conditions: &Conditions, spec: &WireSpec) -> Result<(BTreeMap<String, String>, Wire), LabError> {
-    let mut pinned = BTreeMap::new();
-    let wire = Wire::open(spec, conditions.family, || {
-        pinned = prepare(conditions)?;
-        Ok(())
-    })?;
-    wire.spec().describe(&mut pinned);
-    if let Some(mtu) = conditions.mtu {
-        wire.set_mtu(mtu).map_err(|source| setting("the wire's MTU", &mtu.to_string(), source))?;
-        pinned.insert("wire mtu".to_owned(), mtu.to_string());
-    }
-    if let Some(metrics) = metrics(conditions, &mut pinned) {
-        wire.set_metrics(conditions.family, &metrics)
-            .map_err(|source| setting("the metrics of the wire's routes", &format!("{metrics:?}"), source))?;
-    }
-    shape(forwarder::DEVICE, conditions, &mut pinned)?;
-    Ok((pinned, wire))
-}
-
-/// Puts the token bucket on a device of the thread's namespace, if there is to be one.
-fn shape(name: &str, conditions: &Conditions, pinned: &mut BTreeMap<String, String>) -> Result<(), LabError> {
-    if let Some(bucket) = conditions.shaping {
-        let said = format!("{} B/s, burst {} B, limit {} B", bucket.rate, bucket.burst, bucket.limit);
-        // The bucket drops what is longer than itself, again and again.
-        let longest = conditions.mtu.unwrap_or(if conditions.wire.is_some() { 1_500 } else { 65_536 }) + 14;
-        if bucket.burst < longest {
-            let why = format!("a frame may have {longest} bytes; raise the burst or set a smaller MTU");
-            return Err(setting("a token bucket", &said, io::Error::new(io::ErrorKind::InvalidInput, why)));
-        }
-        let shaped = device::index_of(name).and_then(|index| veth::shape(index, bucket));
-        shaped.map_err(|source| setting("a token bucket", &said, source))?;
-        pinned.insert(format!("{name} tbf"), said);
-    }
-    if conditions.mptcp {
-        pinned.insert("protocol".to_owned(), "MPTCP".to_owned());
-    }
-    Ok(())
-}
-
-/// Moves the thread into a new network namespace.
-fn enter_namespace() -> Result<OwnedFd, LabError> {
-    namespace::enter_network_namespace().map_err(|source| match namespace::thread_count() {
-        Ok(count) if !namespace::may_unshare_network() && count > 2 => LabError::Threads(count - 1),
-        _ => LabError::Refused(source),
-    })
-}
-
-/// Brings up the loopback of the thread's namespace and sets its sysctls; says which.
-fn prepare(conditions: &Conditions) -> Result<BTreeMap<String, String>, LabError> {
-    device::index_of("lo")
-        .and_then(device::set_up)
-        .map_err(|source| LabError::Step { doing: "bring the loopback up", source })?;
-    let mut pinned = conditions.settings.apply()?;
-    for (name, value) in PINS {
-        // A kernel without the setting has nothing to pin, and what the user asked for is what is measured.
-        if !conditions.settings.overrides(name) && counters::sysctl(name).is_ok() {
-            counters::set_sysctl(name, value).map_err(|source| setting(name, value, source))?;
-            pinned.insert(name.to_owned(), value.to_owned());
-        }
-    }
-    for (name, value) in &conditions.sysctls {
-        counters::set_sysctl(name, value).map_err(|source| setting(name, value, source))?;
-        pinned.insert(name.clone(), value.clone());
-    }
-    Ok(pinned)
-}
-
-/// What the routes are to say, if anything.
-fn metrics(conditions: &Conditions, pinned: &mut BTreeMap<String, String>) -> Option<RouteMetrics> {
-    let metrics = RouteMetrics {
-        quickack: conditions.quickack_route,
-        rto_min_ms: conditions.rto_min_ms,
-        initcwnd: conditions.initcwnd,
-    };
-    if metrics.quickack {
-        pinned.insert("route quickack".to_owned(), "1".to_owned());
-    }
-    if let Some(ms) = metrics.rto_min_ms {
-        pinned.insert("route rto_min".to_owned(), format!("{ms}ms"));
-    }
-    if let Some(segments) = metrics.initcwnd {
-        pinned.insert("route initcwnd".to_owned(), segments.to_string());
-    }
-    (metrics != RouteMetrics::default()).then_some(metrics)
-}
-
-fn refuse_settings(conditions: &Conditions) -> Result<BTreeMap<String, String>, LabError> {
-    if !conditions.sysctls.is_empty() || conditions.settings.changed().iter().any(|one| one.origin == Origin::Override)
-    {
-        return Err(LabError::Shared("a sysctl of the lab's own"));
-    }
-    if conditions.mtu.is_some() {
-        return Err(LabError::Shared("another MTU"));
-    }
-    if metrics(conditions, &mut BTreeMap::new()).is_some() {
-        return Err(LabError::Shared("a route of the lab's own"));
-    }
-    if conditions.shaping.is_some() {
-        return Err(LabError::Shared("a token bucket"));
-    }
-    if conditions.wire.is_some() {
-        return Err(LabError::Shared("a wire"));
-    }
-    Ok(BTreeMap::new())
-}
-
-fn setting(name: &str, value: &str, source: io::Error) -> LabError {
-    LabError::Setting { name: name.to_owned(), value: value.to_owned(), source }
 }

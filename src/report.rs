@@ -43,6 +43,8 @@ pub struct Report<'a> {
     pub outcomes: &'a [Outcome],
     /// How long the run took.
     pub took: Duration,
+    /// Requests that were recorded segment by segment, to be drawn.
+    pub sequences: &'a [sequence::Sequence],
 }
 
 /// A form of report.
@@ -132,9 +134,10 @@ impl Report<'_> {
     fn sections(&self, document: Document) -> Vec<(&'static str, Vec<&Outcome>)> {
         let mut sections: Vec<(&'static str, Vec<&Outcome>)> = Vec::new();
         for outcome in self.outcomes.iter().filter(|outcome| outcome.claim.document == document) {
-            match sections.last_mut() {
-                Some((section, outcomes)) if *section == outcome.claim.section => outcomes.push(outcome),
-                _ => sections.push((outcome.claim.section, vec![outcome])),
+            // One heading for a section, wherever in the catalogue its claims stand.
+            match sections.iter_mut().find(|(section, _)| *section == outcome.claim.section) {
+                Some((_, outcomes)) => outcomes.push(outcome),
+                None => sections.push((outcome.claim.section, vec![outcome])),
             }
         }
         sections

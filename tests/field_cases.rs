@@ -23,15 +23,15 @@ fn prepare() {
 
 /// What a request of a pattern comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Comes {
+enum ComesTo {
     /// Nothing is waited for.
-    ToNothing,
+    Nothing,
     /// All but the first request wait for so many delayed ACKs, one after another.
-    ToDelayedAcks(u64),
+    DelayedAcks(u64),
     /// Every request waits for the persist timer.
-    ToThePersistTimer,
+    ThePersistTimer,
 }
-use Comes::{ToDelayedAcks, ToNothing, ToThePersistTimer};
+use ComesTo::{DelayedAcks, Nothing, ThePersistTimer};
 
 /// Loopback's own segments.
 const LOOPBACK: &[&str] = &[];
@@ -40,36 +40,40 @@ const LOOPBACK: &[&str] = &[];
 const ETHERNET: &[&str] = &["--mss", "1448"];
 
 #[rstest]
-#[case::f01_web_server_writes_head_then_body("C: W75 R83 / S: R75 W79 W4", LOOPBACK, ToDelayedAcks(1))]
-#[case::f02_client_writes_headers_then_body("C: W100 W50 R20 / S: R150 W20", LOOPBACK, ToDelayedAcks(1))]
-#[case::f03_nodelay_on_the_server_only("C: W100 W50 R20 / S: [nodelay] R150 W20", LOOPBACK, ToDelayedAcks(1))]
-#[case::f04_length_prefix_both_ways("C: W4 W200 R204 / S: R4 R200 W4 W200", LOOPBACK, ToDelayedAcks(2))]
-#[case::f05_both_ends_split("C: W50 W2 R52 / S: R52 W50 W2", LOOPBACK, ToDelayedAcks(2))]
-#[case::f09_last_piece_with_msg_more("C: W75 R80 / S: R75 M80", LOOPBACK, ToThePersistTimer)]
-#[case::f10_request_head_with_msg_more("C: M75 R80 / S: R75 W80", LOOPBACK, ToThePersistTimer)]
-#[case::f11_cork_never_cleared("C: W75 R80 / S: [cork] R75 W80", LOOPBACK, ToThePersistTimer)]
-#[case::f12_cork_never_cleared_with_nodelay("C: W75 R80 / S: [cork nodelay] R75 W80", LOOPBACK, ToThePersistTimer)]
-#[case::f13_cork_cleared_30_ms_later("C: W75 R83 / S: R75 cork W79 W4 P30 uncork", LOOPBACK, ToNothing)]
-#[case::f15_8_kib_then_a_byte("C: W75 R8193 / S: R75 W8192 W1", LOOPBACK, ToDelayedAcks(1))]
-#[case::f15_8_kib_then_a_byte_on_ethernet("C: W75 R8193 / S: R75 W8192 W1", ETHERNET, ToNothing)]
-#[case::f16_200_then_1000("C: W200 W1000 R20 / S: R1200 W20", ETHERNET, ToDelayedAcks(1))]
-#[case::f16_200_then_2000("C: W200 W2000 R20 / S: R2200 W20", ETHERNET, ToNothing)]
-#[case::f17_a_byte_over_a_segment_in_one_write("C: W75 R1437 / S: R75 W1437", ETHERNET, ToNothing)]
-#[case::f18_a_small_write_before_it("C: W75 R1461 / S: R75 W65 W1396", ETHERNET, ToDelayedAcks(1))]
-#[case::f19_two_pipelined_replies("C: W60 R1800 / S: R60 W900 W900", LOOPBACK, ToDelayedAcks(1))]
-#[case::f19_two_pipelined_replies_of_a_segment("C: W60 R3000 / S: R60 W1500 W1500", ETHERNET, ToNothing)]
-#[case::f20_two_requests_two_replies("C: W60 W60 R200 / S: R60 W100 R60 W100", LOOPBACK, ToNothing)]
-#[case::f21_ten_writes_one_reply("C: W30×10 R20 / S: R300 W20", LOOPBACK, ToDelayedAcks(1))]
-#[case::f22_server_works_20_ms_between_its_writes("C: W50 R60 / S: R50 W30 P20 W30", LOOPBACK, ToDelayedAcks(1))]
-#[case::f22_server_works_60_ms_between_its_writes("C: W50 R60 / S: R50 W30 P60 W30", LOOPBACK, ToNothing)]
-#[case::f23_server_thinks_20_ms_after_a_split_request("C: W100 W50 R20 / S: R150 P20 W20", LOOPBACK, ToDelayedAcks(1))]
-#[case::f23_server_thinks_60_ms_after_a_split_request("C: W100 W50 R20 / S: R150 P60 W20", LOOPBACK, ToNothing)]
-#[case::f25_quickack_once("C: W100 W50 R20 / S: [quickack] R150 W20", LOOPBACK, ToDelayedAcks(1))]
-#[case::f25_quickack_rearmed("C: W100 W50 R20 / S: quickack R150 W20", LOOPBACK, ToNothing)]
-#[case::f27_three_pieces("C: W30 W30 W30 R20 / S: R90 W20", LOOPBACK, ToDelayedAcks(1))]
-#[case::f30_idle_for_300_ms("C: P300 W100 W50 R20 / S: R150 W20", &["--requests", "5"], ToDelayedAcks(1))]
-#[case::f30_idle_for_1500_ms("C: P1500 W100 W50 R20 / S: R150 W20", &["--requests", "3"], ToDelayedAcks(1))]
-fn each_pattern_of_the_field_gets_its_verdict(#[case] exchange: &str, #[case] options: &[&str], #[case] comes: Comes) {
+#[case::f01_web_server_writes_head_then_body("C: W75 R83 / S: R75 W79 W4", LOOPBACK, DelayedAcks(1))]
+#[case::f02_client_writes_headers_then_body("C: W100 W50 R20 / S: R150 W20", LOOPBACK, DelayedAcks(1))]
+#[case::f03_nodelay_on_the_server_only("C: W100 W50 R20 / S: [nodelay] R150 W20", LOOPBACK, DelayedAcks(1))]
+#[case::f04_length_prefix_both_ways("C: W4 W200 R204 / S: R4 R200 W4 W200", LOOPBACK, DelayedAcks(2))]
+#[case::f05_both_ends_split("C: W50 W2 R52 / S: R52 W50 W2", LOOPBACK, DelayedAcks(2))]
+#[case::f09_last_piece_with_msg_more("C: W75 R80 / S: R75 M80", LOOPBACK, ThePersistTimer)]
+#[case::f10_request_head_with_msg_more("C: M75 R80 / S: R75 W80", LOOPBACK, ThePersistTimer)]
+#[case::f11_cork_never_cleared("C: W75 R80 / S: [cork] R75 W80", LOOPBACK, ThePersistTimer)]
+#[case::f12_cork_never_cleared_with_nodelay("C: W75 R80 / S: [cork nodelay] R75 W80", LOOPBACK, ThePersistTimer)]
+#[case::f13_cork_cleared_30_ms_later("C: W75 R83 / S: R75 cork W79 W4 P30 uncork", LOOPBACK, Nothing)]
+#[case::f15_8_kib_then_a_byte("C: W75 R8193 / S: R75 W8192 W1", LOOPBACK, DelayedAcks(1))]
+#[case::f15_8_kib_then_a_byte_on_ethernet("C: W75 R8193 / S: R75 W8192 W1", ETHERNET, Nothing)]
+#[case::f16_200_then_1000("C: W200 W1000 R20 / S: R1200 W20", ETHERNET, DelayedAcks(1))]
+#[case::f16_200_then_2000("C: W200 W2000 R20 / S: R2200 W20", ETHERNET, Nothing)]
+#[case::f17_a_byte_over_a_segment_in_one_write("C: W75 R1437 / S: R75 W1437", ETHERNET, Nothing)]
+#[case::f18_a_small_write_before_it("C: W75 R1461 / S: R75 W65 W1396", ETHERNET, DelayedAcks(1))]
+#[case::f19_two_pipelined_replies("C: W60 R1800 / S: R60 W900 W900", LOOPBACK, DelayedAcks(1))]
+#[case::f19_two_pipelined_replies_of_a_segment("C: W60 R3000 / S: R60 W1500 W1500", ETHERNET, Nothing)]
+#[case::f20_two_requests_two_replies("C: W60 W60 R200 / S: R60 W100 R60 W100", LOOPBACK, Nothing)]
+#[case::f21_ten_writes_one_reply("C: W30×10 R20 / S: R300 W20", LOOPBACK, DelayedAcks(1))]
+#[case::f22_server_works_20_ms_between_its_writes("C: W50 R60 / S: R50 W30 P20 W30", LOOPBACK, DelayedAcks(1))]
+#[case::f22_server_works_60_ms_between_its_writes("C: W50 R60 / S: R50 W30 P60 W30", LOOPBACK, Nothing)]
+#[case::f23_server_thinks_20_ms_after_a_split_request("C: W100 W50 R20 / S: R150 P20 W20", LOOPBACK, DelayedAcks(1))]
+#[case::f23_server_thinks_60_ms_after_a_split_request("C: W100 W50 R20 / S: R150 P60 W20", LOOPBACK, Nothing)]
+#[case::f25_quickack_once("C: W100 W50 R20 / S: [quickack] R150 W20", LOOPBACK, DelayedAcks(1))]
+#[case::f25_quickack_rearmed("C: W100 W50 R20 / S: quickack R150 W20", LOOPBACK, Nothing)]
+#[case::f27_three_pieces("C: W30 W30 W30 R20 / S: R90 W20", LOOPBACK, DelayedAcks(1))]
+#[case::f30_idle_for_300_ms("C: P300 W100 W50 R20 / S: R150 W20", &["--requests", "5"], DelayedAcks(1))]
+#[case::f30_idle_for_1500_ms("C: P1500 W100 W50 R20 / S: R150 W20", &["--requests", "3"], DelayedAcks(1))]
+fn each_pattern_of_the_field_gets_its_verdict(
+    #[case] exchange: &str,
+    #[case] options: &[&str],
+    #[case] comes: ComesTo,
+) {
     if !usual_threshold() {
         return;
     }
@@ -78,9 +82,9 @@ fn each_pattern_of_the_field_gets_its_verdict(#[case] exchange: &str, #[case] op
     let arguments: Vec<&str> = arguments.into_iter().chain(options.iter().copied()).collect();
     let json = answer_on_time(&arguments);
     let (pattern, verdict, wait) = match comes {
-        ToNothing => ("none", "none", None),
-        ToDelayedAcks(quanta) => ("all-but-first", "all-but-first", Some(format!("{quanta}×40ms"))),
-        ToThePersistTimer => ("every", "held-200ms", Some("held-200ms".to_owned())),
+        Nothing => ("none", "none", None),
+        DelayedAcks(quanta) => ("all-but-first", "all-but-first", Some(format!("{quanta}×40ms"))),
+        ThePersistTimer => ("every", "held-200ms", Some("held-200ms".to_owned())),
     };
     let seen =
         format!("{} · {}, stalled {}, {}", json["pattern"], json["wait"], json["stalled_requests"], json["cause"]);
@@ -88,9 +92,9 @@ fn each_pattern_of_the_field_gets_its_verdict(#[case] exchange: &str, #[case] op
     assert_eq!(json["pattern"], pattern, "{seen}");
     assert_eq!(json["wait"].as_str().map(str::to_owned), wait, "{seen}");
     // Cause and remedy are there exactly where something is to be remedied.
-    assert_eq!(json["cause"].is_string(), comes != ToNothing, "{seen}");
-    assert_eq!(json["remedy"].is_string(), comes != ToNothing, "{seen}");
-    assert_eq!(json["stalled_requests"] == 0, comes == ToNothing, "{seen}");
+    assert_eq!(json["cause"].is_string(), comes != Nothing, "{seen}");
+    assert_eq!(json["remedy"].is_string(), comes != Nothing, "{seen}");
+    assert_eq!(json["stalled_requests"] == 0, comes == Nothing, "{seen}");
 }
 
 /// The program's answer in JSON; asked once more where by the scheduler's own account its player waited for a CPU as

@@ -202,14 +202,14 @@ fn a_report_goes_to_a_file_and_nowhere_else() {
 
 /// What cannot be used is status 2, and one line that says what and what to do.
 #[rstest]
-#[case::unknown_command(&["frobnicate"], "no command \"frobnicate\"; there are verify, whatif, compare, try, sweep, list, kernel and help")]
+#[case::unknown_command(&["frobnicate"], "no command \"frobnicate\"; there are verify, ")]
 #[case::exchange_as_command(&[WWR], "an exchange is played with try")]
 #[case::unknown_option(&["verify", "--frob"], "verify does not know --frob; smallwrites help verify")]
 #[case::unknown_option_of_try(&["try", WWR, "--frob"], "try does not know --frob; smallwrites help try")]
 #[case::unknown_option_alone(&["--frob"], "--frob")]
 #[case::unknown_filter(&["verify", "nodelay", "no-such-claim"], "no claim has \"no-such-claim\" in its name; smallwrites list")]
 #[case::unknown_filter_of_list(&["list", "no-such-claim"], "no claim has \"no-such-claim\" in its name")]
-#[case::unknown_format(&["verify", "--format", "xml"], "--format xml: met \"xml\", expected one of text, json, jsonl, markdown")]
+#[case::unknown_format(&["verify", "--format", "xml"], "--format xml: met \"xml\", expected one of text, json")]
 #[case::format_of_try(&["try", WWR, "--format", "markdown"], "try prints --format text or json")]
 #[case::no_value(&["verify", "--out"], "--out")]
 #[case::no_exchange(&["try"], "try needs an exchange, such as 'C: W10 W10 R20 / S: R20 W20'")]
@@ -227,7 +227,7 @@ fn a_report_goes_to_a_file_and_nowhere_else() {
 #[case::deadlock(&["try", "C: W10 R20 / S: R11 W20"], "request 1 is stuck: the client waits in step 2 (R20), the server waits in step 1 (R11)")]
 #[case::shutdown(&["try", "C: W10 shutdown R20 / S: R10 W20"], "request 2: the client waits in step 1 (W10), and the client has shut down")]
 #[case::relay_out_of_order(&["try", "C: W10 R20 / relay: / S: R10 W20", "--order", "free"], "a relay plays in order `ordered` only")]
-#[case::unknown_topic(&["help", "frob"], "help knows verify, whatif, compare, try, sweep, list, kernel and notation")]
+#[case::unknown_topic(&["help", "frob"], "help knows verify, ")]
 #[case::sysctl_on_the_shared_loopback(&["try", WWR, "--shared", "--sysctl", "net.ipv4.tcp_sack=0"], "needs a private namespace")]
 fn unusable_arguments_are_refused_in_one_line(#[case] arguments: &[&str], #[case] said: &str) {
     let ran = run(&mut smallwrites(arguments.iter().copied()));

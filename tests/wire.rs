@@ -24,6 +24,9 @@ static ENTERED: OnceLock<Result<(), String>> = OnceLock::new();
 const TEN: Duration = Duration::from_millis(10);
 const SPLIT: &str = "C: W10 W10 R20 / S: R20 W20";
 
+/// How often a play is repeated that the machine's load has spoiled.
+const TRIALS: u32 = 4;
+
 /// Microseconds of a round trip on a wire of 10 ms.
 const RTT: u64 = 20_000;
 
@@ -46,7 +49,17 @@ fn played_in(order: Order, conditions: &Conditions, exchange: &str, requests: u3
         return None;
     }
     let play = Play::new(exchange.parse().unwrap()).requests(requests).order(order).capture();
-    Some(conditions.run(|lab| play.run(lab)).unwrap().unwrap())
+    let loses = conditions.wire.as_ref().is_some_and(|wire| !wire.losses.is_empty());
+    for _ in 0..TRIALS {
+        let seen = conditions.run(|lab| play.run(lab)).unwrap().unwrap();
+        // Where nothing was to be lost, what was sent again waited longer than the retransmission timeout for a CPU,
+        // and the congestion window is not what it should be.
+        if loses || seen.counter("TcpRetransSegs") == Some(0) {
+            return Some(seen);
+        }
+    }
+    eprintln!("not decided: segments were late by more than the retransmission timeout in each of {TRIALS} trials");
+    None
 }
 
 /// Each request's segments; what a client acknowledges of the last reply by itself is left out.
@@ -240,7 +253,7 @@ fn a_rate_limits_what_one_side_sends() {
 fn a_token_bucket_makes_autocorking_certain() {
     // The second segment then waits in the queue for a tenth of a second, in which all the writes are done.
     let bucket = TokenBucket { rate: 12_500, burst: 1600, limit: 1 << 20 };
-    for (autocorking, least, most) in [("1", 3, 3), ("0", 4, 42)] {
+    for autocorking in ["1", "0"] {
         let conditions = Conditions::default()
             .wire(WireSpec::new(Duration::from_millis(1)))
             .shaping(bucket)
@@ -248,17 +261,17 @@ fn a_token_bucket_makes_autocorking_certain() {
         // Two full segments empty the bucket; what is written behind them waits in the socket, or below it.
         let exchange = "C: [nodelay] W2896 W10×40 R20 / S: R3296 W20";
         let Some(seen) = played(&conditions, exchange, 1) else { return };
-        let segments = seen.sockets.client.data_segments.unwrap();
-        assert!((least..=most).contains(&segments), "autocorking {autocorking}: {}", shapes(&seen)[0]);
         assert_eq!(seen.counter("TcpExtTCPAutoCorking") > Some(0), autocorking == "1");
-        if autocorking == "1" {
-            let frames = seen.frames.as_ref().unwrap().of_request(1);
-            let data: Vec<u32> = frames
-                .iter()
-                .filter(|frame| frame.from == Side::Client && frame.is_data())
-                .map(|frame| frame.payload)
-                .collect();
-            assert_eq!(data, [1448, 1448, 400], "forty writes in one segment");
+        let frames = seen.frames.as_ref().unwrap().of_request(1);
+        let data: Vec<_> = frames.iter().filter(|frame| frame.from == Side::Client && frame.is_data()).collect();
+        let sizes: Vec<u32> = data.iter().map(|frame| frame.payload).collect();
+        let writes = || seen.requests[0].writes.iter().filter(|write| write.socket == Socket::Client);
+        if writes().any(|write| write.at_us > data[1].at_us) {
+            eprintln!("not decided: the machine took longer for the writes than the queue for a segment");
+        } else if autocorking == "1" {
+            assert_eq!(sizes, [1448, 1448, 400], "forty writes in one segment");
+        } else {
+            assert!(sizes.len() > 3 && sizes[2] == 10, "a segment for each write until the window is full: {sizes:?}");
         }
     }
 }

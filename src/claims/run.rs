@@ -178,13 +178,17 @@ pub(super) fn judge(claim: &'static Claim, setting: &Setting, twist: Option<Twis
     }
     let started = Instant::now();
     let stage = Stage::new(&setting.kernel, &setting.base, twist);
-    let judged = catch_unwind(AssertUnwindSafe(|| (claim.check)(&stage)));
-    let finding = match judged {
+    let finding = on_stage(claim, &stage);
+    Outcome { claim, finding, took: started.elapsed(), samples: stage.into_samples() }
+}
+
+/// Checks a claim on a stage; a check that panics has failed.
+pub(super) fn on_stage(claim: &Claim, stage: &Stage<'_>) -> Finding {
+    match catch_unwind(AssertUnwindSafe(|| (claim.check)(stage))) {
         Ok(Ok(evidence)) => Finding::Passed(evidence),
         Ok(Err(failure)) => Finding::Failed(named(failure, claim)),
         Err(panic) => Finding::Failed(named(panicked(&*panic), claim)),
-    };
-    Outcome { claim, finding, took: started.elapsed(), samples: stage.into_samples() }
+    }
 }
 
 fn named(mut failure: Failure, claim: &Claim) -> Failure {

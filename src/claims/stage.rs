@@ -3,7 +3,7 @@
 use super::{Evidence, Sample, Scene, Twist};
 use crate::expect::{Failure, Kind};
 use crate::kernel::Kernel;
-use crate::lab::{Conditions, Lab};
+use crate::lab::{Conditions, Lab, Place};
 use crate::observation::Observation;
 use crate::verdict::Pattern;
 use crate::verdict::was_mostly_late;
@@ -21,11 +21,19 @@ pub struct Stage<'a> {
     base: &'a Conditions,
     twist: Option<Twist>,
     samples: Mutex<Vec<Sample>>,
+    /// Everything that was played, captured; `None` where only samples are kept.
+    captured: Option<Mutex<Vec<Observation>>>,
 }
 
 impl<'a> Stage<'a> {
     pub(super) fn new(kernel: &'a Kernel, base: &'a Conditions, twist: Option<Twist>) -> Self {
-        Self { kernel, base, twist, samples: Mutex::new(Vec::new()) }
+        Self { kernel, base, twist, samples: Mutex::new(Vec::new()), captured: None }
+    }
+
+    /// The same with every exchange captured and kept whole, where the lab is private.
+    pub(super) fn capturing(mut self) -> Self {
+        self.captured = (self.base.place == Place::Private).then(Mutex::default);
+        self
     }
 
     /// Facts of the running kernel.
@@ -60,6 +68,7 @@ impl<'a> Stage<'a> {
             Some(Twist::Instead(notation)) => scene.instead(notation),
             _ => scene,
         };
+        let scene = if self.captured.is_some() { scene.capture() } else { scene };
         let play = scene.play(twist).map_err(|error| broken("the exchange can be parsed", &error))?;
         let perform = || {
             let seen = self.lab(|conditions| scene.conditions(conditions), |lab| play.run(lab))?;
@@ -71,6 +80,9 @@ impl<'a> Stage<'a> {
 
     fn keep(&self, seen: &Observation) {
         self.samples.lock().unwrap_or_else(PoisonError::into_inner).push(Sample::of(seen));
+        if let Some(captured) = &self.captured {
+            captured.lock().unwrap_or_else(PoisonError::into_inner).push(seen.clone());
+        }
     }
 
     /// Plays several scenes side by side, each in a lab of its own; the answers come in the scenes' order.
@@ -162,6 +174,13 @@ impl<'a> Stage<'a> {
             0 | 1 => Pattern::AllButFirst,
             n => Pattern::EveryNth(n),
         })
+    }
+
+    /// Everything that was played, where it was captured.
+    pub(super) fn take_captured(&mut self) -> Vec<Observation> {
+        let captured =
+            self.captured.take().map(|captured| captured.into_inner().unwrap_or_else(PoisonError::into_inner));
+        captured.unwrap_or_default()
     }
 
     pub(super) fn into_samples(self) -> Vec<Sample> {

@@ -250,9 +250,12 @@ fn timeout(stage: &Stage<'_>) -> Judged {
     ))
 }
 
+/// Milliseconds one way, and the conditions of such a path.
+type Path = (u64, fn(Conditions) -> Conditions);
+
 fn two_round_trips(stage: &Stage<'_>) -> Judged {
     let scene = Scene::of(SPLIT_REQUEST).requests(4);
-    let paths: [(u64, fn(Conditions) -> Conditions); 3] = [
+    let paths: [Path; 3] = [
         (0, |base| base.wire(WireSpec::new(Duration::ZERO))),
         (10, |base| base.wire(WireSpec::new(Duration::from_millis(10)))),
         (50, |base| base.wire(WireSpec::new(Duration::from_millis(50)))),

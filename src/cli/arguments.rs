@@ -24,6 +24,7 @@ pub(super) enum Command {
     List(List),
     Try(Box<Try>),
     Sweep(Box<Sweep>),
+    Explain(Explain),
     Kernel(Format),
 }
 
@@ -76,6 +77,14 @@ pub(super) struct Sweep {
     pub(super) requests: u32,
     pub(super) place: Place,
     pub(super) format: Format,
+}
+
+/// Options of `explain`.
+#[derive(Debug, Default)]
+pub(super) struct Explain {
+    pub(super) id: String,
+    pub(super) pcap: Option<PathBuf>,
+    pub(super) shared: bool,
 }
 
 /// Where and under what an exchange is played.
@@ -149,10 +158,11 @@ fn from(mut parser: Parser) -> Result<Command, Trouble> {
         "list" => list(parser),
         "try" => attempt(parser),
         "sweep" => sweep(parser),
+        "explain" => explain(parser),
         "kernel" => kernel(parser),
         "help" => help(parser),
         other => Err(Trouble::Usage(format!(
-            "no command \"{other}\"; there are verify, whatif, compare, try, sweep, list, kernel and help{}",
+            "no command \"{other}\"; there are verify, whatif, compare, try, sweep, explain, list, kernel and help{}",
             if other.contains(':') { ", and an exchange is played with try" } else { "" }
         ))),
     }
@@ -272,6 +282,23 @@ fn sweep(mut parser: Parser) -> Result<Command, Trouble> {
     Ok(Command::Sweep(Box::new(Sweep { template, requests: count, place, format })))
 }
 
+fn explain(mut parser: Parser) -> Result<Command, Trouble> {
+    let mut options = Explain::default();
+    while let Some(word) = next(&mut parser)? {
+        match word.as_str() {
+            "--pcap" => options.pcap = Some(parser.value().map_err(usage)?.into()),
+            "--shared" => options.shared = true,
+            "-h" | "--help" => return Ok(Command::Help(Topic::Explain)),
+            text if !text.starts_with('-') && options.id.is_empty() => options.id = word,
+            other => return Err(stray(other, "explain")),
+        }
+    }
+    if options.id.is_empty() {
+        return Err(Trouble::Usage("explain needs a claim, such as bare-ack-releases-the-body".to_owned()));
+    }
+    Ok(Command::Explain(options))
+}
+
 fn requests(count: u32) -> Result<(), Trouble> {
     if (1..=MAX_REQUESTS).contains(&count) {
         return Ok(());
@@ -303,11 +330,12 @@ fn help(mut parser: Parser) -> Result<Command, Trouble> {
             Some("whatif") => Topic::WhatIf,
             Some("try") => Topic::Try,
             Some("sweep") => Topic::Sweep,
+            Some("explain") => Topic::Explain,
             Some("list") => Topic::List,
             Some("kernel") => Topic::Kernel,
             Some("notation") => Topic::Notation,
             _ => {
-                let known = "help knows verify, whatif, compare, try, sweep, list, kernel and notation";
+                let known = "help knows verify, whatif, compare, try, sweep, explain, list, kernel and notation";
                 return Err(Trouble::Usage(known.to_owned()));
             }
         },

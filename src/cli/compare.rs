@@ -66,7 +66,7 @@ pub(super) fn render(
         Format::Html => {
             let records = std::iter::once(old).chain(new);
             let columns = names.iter().cloned().zip(records).map(|(name, record)| Column { name, record }).collect();
-            Page { columns, lead: all(Comparison::html).concat(), ..Page::default() }.render()
+            Page { columns, lead: all(Comparison::html).concat() }.render()
         }
         _ => all(Comparison::to_string).join("\n"),
     };

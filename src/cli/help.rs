@@ -11,6 +11,7 @@ pub(super) enum Topic {
     WhatIf,
     Try,
     Sweep,
+    Explain,
     List,
     Kernel,
     Notation,
@@ -25,6 +26,7 @@ pub(super) fn print(topic: Topic) -> Result<Status, Trouble> {
         Topic::WhatIf => WHAT_IF,
         Topic::Try => TRY,
         Topic::Sweep => SWEEP,
+        Topic::Explain => EXPLAIN,
         Topic::List => LIST,
         Topic::Kernel => KERNEL,
         Topic::Notation => NOTATION,
@@ -40,13 +42,15 @@ smallwrites: what this kernel really does with small TCP writes
                                             play one write pattern: does it stall, why, and which fix ends it
   smallwrites sweep 'C: W{1..3000} W10 R20 / S: R{} W20'
                                             at which sizes the verdict changes
+  smallwrites explain bare-ack-releases-the-body
+                                            one claim: what the kernel does, and one request drawn in time
   smallwrites whatif --sysctl net.ipv4.tcp_pingpong_thresh=3
                                             which claims a setting would change
   smallwrites verify --save old.json        write a baseline; later: verify --against old.json
   smallwrites compare old.json new.json     what changed between two runs, two kernels
   smallwrites list                          the claims and what is expected of each
   smallwrites kernel                        the facts of this kernel that matter here
-  smallwrites help verify|whatif|compare|try|sweep|list|kernel|notation
+  smallwrites help verify|whatif|compare|try|sweep|explain|list|kernel|notation
 
 No root needed: everything runs in private network namespaces, and nothing of the host is changed.
 
@@ -167,6 +171,17 @@ sizes beside each change are then played, and the kernel must agree.
   --format text|json
 
 Exit status 1 where the kernel and the model part.
+";
+
+const EXPLAIN: &str = "\
+smallwrites explain ID [options]: one claim, what the kernel does about it, and one request drawn in time
+
+  smallwrites explain bare-ack-releases-the-body
+  smallwrites explain gap-follows-the-bare-ack --pcap gap.pcapng
+      the capture too, with a comment on each segment that tells the story
+
+  --pcap FILE                               write what was captured, for Wireshark and tshark
+  --shared                                  on the shared loopback, without a capture
 ";
 
 const LIST: &str = "\

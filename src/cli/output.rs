@@ -88,11 +88,11 @@ impl Saved {
         Ok(Self { path: path.to_owned(), beside, file: Some(file) })
     }
 
-    pub(super) fn write(mut self, text: &str) -> Result<(), Trouble> {
+    pub(super) fn write(mut self, bytes: &[u8]) -> Result<(), Trouble> {
         let path = self.path.clone();
         let mut write = || {
             if let Some(mut file) = self.file.take() {
-                file.write_all(text.as_bytes())?;
+                file.write_all(bytes)?;
             }
             match self.beside.take() {
                 Some(beside) => std::fs::rename(&beside, &path).inspect_err(|_| drop(std::fs::remove_file(&beside))),

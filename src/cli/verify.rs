@@ -2,7 +2,7 @@
 
 use super::arguments::{List, Verify};
 use super::output::{self, Progress, Saved, Target};
-use super::{Status, Trouble, compare, place};
+use super::{Status, Trouble, compare, pictures, place};
 use smallwrites::claims::{self, Claim, Document, Event, Finding, Outcome, Setting};
 use smallwrites::lab::LabError;
 use smallwrites::report::{Counts, Format, Record, Report, lines};
@@ -34,7 +34,9 @@ fn checked(options: &Verify, entered: Result<(), LabError>) -> Result<Status, Tr
     let setting = place::probe(options.shared, options.defaults, &options.sysctls, options.require_all, entered)?;
 
     let streams = options.format == Format::JsonLines;
+    let sequences = if needs_sequences(options) { pictures::sequences(&setting) } else { Vec::new() };
     let mut report = report(&setting, &[]);
+    report.sequences = &sequences;
     if streams {
         target.append(&lines::started(&setting.kernel, setting.settings(), report.place(), chosen.len()))?;
     }
@@ -52,7 +54,7 @@ fn checked(options: &Verify, entered: Result<(), LabError>) -> Result<Status, Tr
 
     let record = (baseline.is_some() || saved.is_some()).then(|| Record::of(&report));
     if let (Some(saved), Some(record)) = (saved, &record) {
-        saved.write(&record.to_string())?;
+        saved.write(record.to_string().as_bytes())?;
     }
     if let (Some(path), Some(baseline), Some(record)) = (&options.against, baseline, record) {
         let names = [path.display().to_string(), "now".to_owned()];
@@ -66,6 +68,11 @@ fn checked(options: &Verify, entered: Result<(), LabError>) -> Result<Status, Tr
     let text = if streams { lines::closing(&report) } else { report.render(options.format, target.style()) };
     target.append(&text)?;
     status(options, report.counts(), &outcomes)
+}
+
+/// Whether what is written has drawings: recording a few requests takes a moment.
+fn needs_sequences(options: &Verify) -> bool {
+    options.save.is_some() || matches!(options.format, Format::Html | Format::Json)
 }
 
 fn status(options: &Verify, counts: Counts, outcomes: &[Outcome]) -> Result<Status, Trouble> {
@@ -94,14 +101,16 @@ fn status(options: &Verify, counts: Counts, outcomes: &[Outcome]) -> Result<Stat
 pub(super) fn record(chosen: &[&'static Claim], setting: &Setting) -> Record {
     let started = Instant::now();
     let outcomes = outcomes(chosen, setting, |_| ());
+    let sequences = pictures::sequences(setting);
     let mut report = report(setting, &outcomes);
+    report.sequences = &sequences;
     report.took = started.elapsed();
     Record::of(&report)
 }
 
 fn report<'a>(setting: &'a Setting, outcomes: &'a [Outcome]) -> Report<'a> {
     let (kernel, settings, shared) = (&setting.kernel, setting.settings(), setting.refused());
-    Report { kernel, settings, shared, outcomes, took: std::time::Duration::ZERO }
+    Report { kernel, settings, shared, outcomes, took: std::time::Duration::ZERO, sequences: &[] }
 }
 
 /// Checks claims with a count of those that ended on the terminal.

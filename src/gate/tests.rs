@@ -59,6 +59,7 @@ fn record(claims: Vec<Entry>) -> Record {
         counts: Counts::default(),
         took_ms: 2_000,
         claims,
+        sequences: Vec::new(),
         digest: String::new(),
     };
     record.seal();

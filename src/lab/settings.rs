@@ -3,7 +3,9 @@
 //! A private namespace starts with the values that the kernel compiled in, so a run that is to say something about
 //! the host has to carry the host's `net.ipv4.tcp_*` values in. The host itself is only read.
 
-use super::{LabError, PINS, in_thread, setting};
+use super::conditions::in_thread;
+use super::setup::setting;
+use super::{LabError, PINS};
 use crate::kernel::Kernel;
 use crate::sys::{counters, device, namespace};
 use serde::{Deserialize, Serialize};

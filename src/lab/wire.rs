@@ -101,7 +101,7 @@ impl Wire {
         mut prepare: impl FnMut() -> Result<(), LabError>,
     ) -> Result<Self, LabError> {
         let mut end = || {
-            let namespace = super::enter_namespace()?;
+            let namespace = super::setup::enter_namespace()?;
             quiet(family).map_err(|source| LabError::Step { doing: "keep IPv6 quiet on the wire", source })?;
             prepare()?;
             Ok(namespace)

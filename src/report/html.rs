@@ -5,6 +5,7 @@
 
 mod claim;
 mod plot;
+mod timeline;
 
 use super::junit::escape;
 use super::{Entry, Record, Report, Word};
@@ -12,6 +13,15 @@ use crate::claims::Document;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("html/style.css");
+
+/// How to read the pictures of the claims.
+const LEGEND: &str = "<section>\n<h2>How to read the pictures</h2>\n<p>Each dot is one request, on a logarithmic scale: large \
+                      where it stalled, small where it did not. The dashed lines are the shortest delayed ACK, 40 ms, and the \
+                      smallest retransmission timeout, 200 ms. Each bar is one request: the client's data segments upwards, the \
+                      server's downwards.</p>\n</section>\n";
+
+/// Says one thing of a record, as HTML.
+type Fact = fn(&Record) -> String;
 
 /// A record under its name.
 #[derive(Debug, Clone)]
@@ -22,15 +32,6 @@ pub struct Column<'a> {
     pub record: &'a Record,
 }
 
-/// A picture that is drawn elsewhere, such as a request as a sequence in time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Drawing {
-    /// What it shows.
-    pub caption: String,
-    /// An `svg` element with its own title.
-    pub svg: String,
-}
-
 /// A whole page.
 #[derive(Debug, Clone, Default)]
 pub struct Page<'a> {
@@ -38,8 +39,6 @@ pub struct Page<'a> {
     pub columns: Vec<Column<'a>>,
     /// What comes first, as HTML: what changed between the columns.
     pub lead: String,
-    /// Drawings that are shown side by side before the claims: a stalled and a fixed request.
-    pub drawings: Vec<Drawing>,
 }
 
 pub(super) fn render(report: &Report<'_>) -> String {
@@ -71,6 +70,7 @@ impl Page<'_> {
             self.table(&mut out, document);
         }
         out += "</div>\n";
+        out += LEGEND;
         for document in documents {
             let _ = writeln!(out, "<section>\n<h2>{}: evidence</h2>", escape(document.title()));
             for id in self.ids(document) {
@@ -107,7 +107,7 @@ impl Page<'_> {
             let _ = write!(out, "<th scope=\"col\">{}</th>", escape(&column.name));
         }
         out.push_str("</tr></thead>\n<tbody>\n");
-        let rows: [(&str, fn(&Record) -> String); 4] = [
+        let rows: [(&str, Fact); 4] = [
             ("claims", |record| record.counts.to_string()),
             ("kernel", |record| {
                 let threshold = record.kernel.pingpong_threshold;
@@ -129,16 +129,29 @@ impl Page<'_> {
         out.push_str("</tbody>\n</table>\n</div>\n");
     }
 
+    /// The requests that each run recorded segment by segment, side by side: a stalled and a fixed one.
     fn drawings(&self, out: &mut String) {
-        if self.drawings.is_empty() {
+        if self.columns.iter().all(|column| column.record.sequences.is_empty()) {
             return;
         }
-        out.push_str(
-            "<section>\n<h2>One stalled and one fixed request, segment by segment</h2>\n<div class=\"figures\">\n",
-        );
-        for drawing in &self.drawings {
-            let _ =
-                writeln!(out, "<figure>{}<figcaption>{}</figcaption></figure>", drawing.svg, escape(&drawing.caption));
+        out.push_str("<section>\n<h2>One request, segment by segment</h2>\n<div class=\"figures wide\">\n");
+        for Column { name, record } in &self.columns {
+            if self.columns.len() > 1 {
+                out.push_str("<div class=\"column\">\n");
+            }
+            for sequence in &record.sequences {
+                let name =
+                    if self.columns.len() > 1 { format!("<strong>{}</strong>: ", escape(name)) } else { String::new() };
+                let _ = writeln!(
+                    out,
+                    "<figure>{}<figcaption>{name}{}</figcaption></figure>",
+                    timeline::svg(sequence),
+                    escape(&sequence.title)
+                );
+            }
+            if self.columns.len() > 1 {
+                out.push_str("</div>\n");
+            }
         }
         out.push_str("</div>\n</section>\n");
     }

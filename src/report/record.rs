@@ -3,6 +3,7 @@
 //! One form serves as report for programs and as baseline. It carries a [`SCHEMA`] version, the program that wrote
 //! it, and a digest of its own content, so that a file that was cut short or edited is not taken for evidence.
 
+use super::sequence::Sequence;
 use super::{Counts, Report, canonical};
 use crate::claims::{Document, Evidence, Finding, Outcome, Sample};
 use crate::expect::Failure;
@@ -36,6 +37,8 @@ pub struct Record {
     pub took_ms: u64,
     /// Every claim, in the catalogue's order.
     pub claims: Vec<Entry>,
+    /// Requests drawn segment by segment.
+    pub sequences: Vec<Sequence>,
     /// FNV-1a of everything above.
     pub digest: String,
 }
@@ -149,6 +152,7 @@ impl Record {
             counts: report.counts(),
             took_ms: millis(report.took),
             claims: report.outcomes.iter().map(Entry::of).collect(),
+            sequences: report.sequences.to_vec(),
             digest: String::new(),
         };
         record.seal();
@@ -255,11 +259,8 @@ impl Record {
         field("settings", &|| serde_json::to_string(&self.settings));
         field("counts", &|| serde_json::to_string(&self.counts));
         field("took_ms", &|| serde_json::to_string(&self.took_ms));
-        field("claims", &|| {
-            let entries: Vec<String> = self.claims.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
-            let lines: Vec<String> = entries.into_iter().map(|entry| format!("    {entry}")).collect();
-            Ok(if lines.is_empty() { "[]".to_owned() } else { format!("[\n{}\n  ]", lines.join(",\n")) })
-        });
+        field("claims", &|| a_line_each(&self.claims));
+        field("sequences", &|| a_line_each(&self.sequences));
         out
     }
 }
@@ -322,6 +323,12 @@ impl fmt::Display for Word {
             Self::Ignored => "ignored",
         })
     }
+}
+
+fn a_line_each(items: &[impl Serialize]) -> serde_json::Result<String> {
+    let items: Vec<String> = items.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+    let lines: Vec<String> = items.into_iter().map(|item| format!("    {item}")).collect();
+    Ok(if lines.is_empty() { "[]".to_owned() } else { format!("[\n{}\n  ]", lines.join(",\n")) })
 }
 
 fn unreadable(error: serde_json::Error) -> RecordError {

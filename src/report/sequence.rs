@@ -4,13 +4,15 @@
 
 use crate::exchange::{Side, Sides};
 use crate::observation::{Frame, Observation, Socket, Story, milliseconds, release};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A time in which nothing was on its way is shown from this length on, microseconds.
 const SILENCE_US: i64 = 1_000;
 
 /// One request, laid out in time.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Sequence {
     /// The request; the first is 1.
     pub request: u32,
@@ -23,7 +25,8 @@ pub struct Sequence {
 }
 
 /// Something that happened, with the bytes that each side's socket held afterwards.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Row {
     /// What.
     pub event: Event,
@@ -32,7 +35,8 @@ pub struct Row {
 }
 
 /// Something that happened. Times are microseconds from the request's start.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A write left bytes in the socket.
     Held {

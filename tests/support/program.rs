@@ -30,6 +30,7 @@ pub(crate) fn ran(output: &Output) -> Ran {
     Ran { status: output.status.code().unwrap_or(-1), out: text(&output.stdout), err: text(&output.stderr) }
 }
 
+#[allow(dead_code, clippy::allow_attributes, reason = "each test file uses a part of it")]
 impl Ran {
     /// Nothing on standard error, status 0: what is on standard output.
     #[track_caller]

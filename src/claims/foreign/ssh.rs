@@ -31,7 +31,7 @@ const SCRIPT: &str = "
     ssh-keygen -q -t ed25519 -N '' -f host; ssh-keygen -q -t ed25519 -N '' -f key; cp key.pub allowed
     printf '%s\\n' 'Port 7007' 'ListenAddress 127.0.0.1' 'HostKey /tmp/host' 'AuthorizedKeysFile /tmp/allowed' \
         'PidFile none' 'StrictModes no' >config
-    $(command -v sshd) -D -f config -E log &
+    $(command -v sshd) -D -f /tmp/config -E /tmp/log &
     until grep -q 'Server listening' log 2>/dev/null; do kill -0 $! && sleep 0.01; done
     exec ssh -F none -i key -p 7007 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o BatchMode=yes \
         -o PermitLocalCommand=yes \"$@\"

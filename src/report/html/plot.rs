@@ -120,7 +120,7 @@ pub(super) fn bars(sample: &Sample, scale: &Scale) -> Option<String> {
                 let _ = write!(path, "M{x:.1} {middle:.1}v{height:.1}h{width:.1}v{:.1}z", -height);
             }
         }
-        let _ = write!(out, "<path class=\"{class}\" d=\"{path}\"/>");
+        let _ = write!(out, "<path class=\"bar {class}\" d=\"{path}\"/>");
         let half = (BOTTOM - TOP) / 4.0;
         aside(&mut out, "name", if up { middle - half } else { middle + half }, class);
     }
