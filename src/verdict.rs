@@ -247,16 +247,22 @@ pub(crate) fn kept_from_cpu(seen: &Observation, request: &Request) -> bool {
     request.run_queue_us.is_some_and(|waited| waited >= floor)
 }
 
-/// Whether the requests in which the machine was not late stall exactly where a pattern says, and where it says that any
-/// do, one of them does: a stall that somebody waited for has happened, however late the machine was.
+/// Whether the requests in which the machine was not late stall exactly where a pattern says, and some request does where
+/// the pattern says that any do.
 #[must_use]
 pub fn fits(seen: &Observation, pattern: Pattern) -> bool {
     let late = late_requests(seen);
     let stalls = |request: &Request| wait(seen, request).is_some();
-    let expected = |request: &Request| pattern.expects(request.number);
-    let agrees = |(request, late): (&Request, &bool)| *late || stalls(request) == expected(request);
-    seen.requests.iter().zip(&late).all(agrees)
-        && (pattern == Pattern::None || seen.requests.iter().any(|request| stalls(request) && expected(request)))
+    let sure = seen.requests.iter().zip(&late).filter(|(_, late)| !**late).map(|(request, _)| request);
+    let shown = seen.requests.iter().any(|request| stalls(request) && pattern.expects(request.number));
+    sure.into_iter().all(|request| stalls(request) == pattern.expects(request.number))
+        && (pattern == Pattern::None || shown)
+}
+
+/// Whether the machine was late in most requests, so that a run is worth another try whatever it showed.
+#[must_use]
+pub fn was_mostly_late(seen: &Observation) -> bool {
+    seen.requests.iter().filter(|request| was_late(seen, request)).count() * 2 > seen.requests.len()
 }
 
 /// Whether the player was kept from its CPU for so long that a request shows nothing: a timer let held bytes go while

@@ -69,3 +69,11 @@ pub(super) fn one_byte_less(mut exchange: Exchange) -> Exchange {
     }
     exchange
 }
+
+/// Whether every write of the server's in a request left well before a delayed ACK was due: only such a reply carries the ACK
+/// and counts towards pingpong mode.
+pub(super) fn replied_promptly(seen: &Observation, request: &Request) -> bool {
+    let due = seen.environment.delayed_ack_us.saturating_sub(2 * seen.environment.jiffy_us);
+    let mut replies = request.writes.iter().filter(|write| write.socket.side() == Side::Server);
+    replies.all(|write| write.since_received_ms.is_some_and(|ms| u64::from(ms) * 1000 < due))
+}

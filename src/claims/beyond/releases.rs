@@ -104,10 +104,8 @@ fn cork_behind_flight(stage: &Stage<'_>) -> Judged {
     let floor = environment.delayed_ack_us + DELACK_MAX.as_micros() as u64 - 2 * environment.jiffy_us;
     let timer = |request: &Request| {
         let client = request.listed?.client;
-        // Acknowledged already: looked at too late, or written too late to be behind anything.
-        if was_late(&seen, request)
-            || request.holds.iter().any(|hold| hold.rule == Rule::Cork && hold.unacked != Some(1))
-        {
+        // Acknowledged already when everybody waits: written too late to be behind anything.
+        if request.holds.iter().any(|hold| hold.rule == Rule::Cork && hold.unacked != Some(1)) {
             return None;
         }
         let fits = client.state.unacked == Some(1) && client.timer == PendingTimer::Retransmit;

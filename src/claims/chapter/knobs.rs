@@ -1,6 +1,6 @@
 //! Knobs, cases and traps: routes, files, bulk, pools and the exercises.
 
-use crate::claims::scenes::{SPLIT_REQUEST, WWR, full_segment, primed, stalls_when_kept};
+use crate::claims::scenes::{SPLIT_REQUEST, WWR, full_segment, primed, replied_promptly, stalls_when_kept};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
 use crate::exchange::Side;
@@ -238,9 +238,6 @@ fn runs(seen: &[Observation], threshold: u32) -> Result<String, Failure> {
 /// The count after a request's reply; `None` where the reply may have come too late to count, or a timer may have fired that
 /// nobody waited for.
 fn counted(seen: &Observation, request: &Request, replies: Option<u32>) -> Option<u32> {
-    let ato = seen.environment.delayed_ack_us.saturating_sub(2 * seen.environment.jiffy_us);
-    let mut written = request.writes.iter().filter(|write| write.socket.side() == Side::Server);
-    let prompt = written.all(|write| write.since_received_ms.is_some_and(|ms| u64::from(ms) * 1000 < ato));
     let overtaken = wait(seen, request).is_none() && request.receivers.server.pingpong != Some(false);
-    replies.filter(|_| prompt && !overtaken).map(|replies| replies + 1)
+    replies.filter(|_| replied_promptly(seen, request) && !overtaken).map(|replies| replies + 1)
 }

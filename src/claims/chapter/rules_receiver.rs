@@ -1,6 +1,6 @@
 //! The rules of the receiver: when it acknowledges at once, and how long it delays.
 
-use crate::claims::scenes::{QUICKACK_EVERY_READ, acks_before, full_segment, primed};
+use crate::claims::scenes::{QUICKACK_EVERY_READ, acks_before, full_segment, primed, replied_promptly};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
 use crate::exchange::{Opt, Side};
@@ -231,16 +231,12 @@ fn quick_acks(stage: &Stage<'_>) -> Judged {
 
 fn reply_carries_the_ack(stage: &Stage<'_>) -> Judged {
     let seen = stage.play(primed("W10 R20").requests(20))?;
-    let ato = seen.environment.delayed_ack_us.saturating_sub(2 * seen.environment.jiffy_us);
     let because = "tcpi_segs_out less tcpi_data_segs_out of the server, before and after each request";
     let judge = |request: &Request| {
-        let mut replies = request.writes.iter().filter(|write| write.socket.side() == Side::Server);
-        // A reply that leaves when the timer is due cannot carry what the timer has sent.
-        if replies.any(|write| write.since_received_ms.is_some_and(|since| u64::from(since) * 1000 >= ato)) {
-            return None;
-        }
         let acks = request.bare_acks.server?;
-        Some(if acks == 0 { Ok(()) } else { Err(format!("{acks} bare ACKs of the server")) })
+        let fits = if acks == 0 { Ok(()) } else { Err(format!("{acks} bare ACKs of the server")) };
+        // A reply that leaves when the timer is due cannot carry what the timer has sent.
+        replied_promptly(&seen, request).then_some(fits)
     };
     Ok(expect(&seen).try_each(Kind::Segments, "no bare ACK beside a prompt reply", because, judge)?.into())
 }
