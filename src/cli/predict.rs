@@ -77,7 +77,7 @@ pub(super) fn alone(options: &Try) -> Result<String, Trouble> {
         segments(&predicted, |request| request.data_segments.client),
         segments(&predicted, |request| request.data_segments.server)
     );
-    let _ = writeln!(out, "{:>7} {:>5} {:<6} {}", "request", "tick", "side", "what happens");
+    let _ = writeln!(out, "{:>7} {:>5} {:<6} what happens", "request", "tick", "side");
     for moment in predicted.timeline.moments().iter().take_while(|moment| moment.request < 3) {
         let _ = writeln!(out, "    {moment}");
     }
