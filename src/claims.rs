@@ -38,7 +38,7 @@ mod wire;
 pub use evidence::{Evidence, Sample};
 pub use explain::{Explained, explain};
 pub use need::{Missing, Need};
-pub use run::{Event, Finding, Outcome, Setting, check, control, run};
+pub use run::{Event, Finding, Outcome, Setting, at_once, check, control, run};
 pub use scene::Scene;
 pub use stage::Stage;
 

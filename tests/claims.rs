@@ -1,7 +1,7 @@
 //! Every claim of the catalogue as a test of its own name.
 //!
 //! This harness is not libtest's: what a machine cannot show is found out before the list is made, and listed as ignored
-//! with its reason. Claims wait for kernel timers, not for a CPU, so they all run at once unless told otherwise.
+//! with its reason. Claims wait for kernel timers, not for a CPU, so many run at once unless told otherwise.
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use smallwrites::claims::{self, Finding, Setting};
@@ -38,6 +38,6 @@ fn main() -> ExitCode {
         .with_ignored_flag(listed_as_ignored)
     });
     let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(claims::catalogue().len().max(1));
+    arguments.test_threads.get_or_insert(claims::at_once());
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }

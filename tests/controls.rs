@@ -31,6 +31,6 @@ fn main() -> ExitCode {
         })
     });
     let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(claims::catalogue().len().max(1));
+    arguments.test_threads.get_or_insert(claims::at_once());
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }
