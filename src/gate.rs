@@ -27,8 +27,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// The most that is read of a file, bytes: a report of a thousand claims has a tenth of it.
-const LARGEST: u64 = 256 << 20;
+/// The most that is read of a file, bytes: a report of a thousand claims has a tenth of that.
+const LARGEST: u64 = 32 << 20;
 
 /// Why a file is no baseline: one line that names the file.
 #[derive(Debug, thiserror::Error)]
