@@ -42,6 +42,7 @@
 //! relay's sockets towards the client and towards the server.
 
 mod fix;
+mod hint;
 mod parse;
 mod print;
 mod side;

@@ -22,7 +22,7 @@ pub(crate) use github::annotation;
 pub(crate) use junit::escape;
 pub(crate) use markdown::cell;
 
-use crate::claims::{Document, Finding, Outcome};
+use crate::claims::{Claim, Document, Finding, Outcome};
 use crate::kernel::Kernel;
 use crate::lab::Settings;
 use serde::{Deserialize, Serialize};
@@ -142,6 +142,12 @@ impl Report<'_> {
         }
         sections
     }
+}
+
+/// The catalogue as a table for each document, in Markdown.
+#[must_use]
+pub fn catalogue(claims: &[&Claim]) -> String {
+    markdown::catalogue(claims)
 }
 
 /// One claim's outcome in words that are the same in every run on a kernel.

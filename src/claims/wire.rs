@@ -48,7 +48,7 @@ pub(super) static LAB_THREE: &[Claim] = &[
         id: "autocorking-coalesces-behind-a-queue",
         document: Document::Chapter,
         section: "lab 3",
-        says: "small writes merge while an earlier packet is still queued in the host, which is counted and can be switched off",
+        says: "small writes merge behind a packet that the host has queued, which is counted and can be switched off",
         expected: Expected::HoldsWithLimit("only a queue of the sending host does it, none further on"),
         source: "tcp_should_autocork (LINUX_MIB_TCPAUTOCORKING)",
         needs: &[Need::PrivateLab, Need::Sysctl("net.ipv4.tcp_autocorking")],

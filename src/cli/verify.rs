@@ -5,7 +5,7 @@ use super::output::{self, Progress, Saved, Target};
 use super::{Status, Trouble, compare, pictures, place};
 use smallwrites::claims::{self, Claim, Document, Event, Finding, Outcome, Setting};
 use smallwrites::lab::LabError;
-use smallwrites::report::{Counts, Format, Record, Report, lines};
+use smallwrites::report::{Counts, Format, Record, Report, catalogue, lines};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -137,7 +137,8 @@ pub(super) fn list(options: &List) -> Result<Status, Trouble> {
             output::print(&(serde_json::to_string_pretty(&entries).unwrap_or_default() + "\n"))
         }
         Format::Text => output::print(&table(&chosen)),
-        _ => Err(Trouble::Usage("list prints --format text or json".to_owned())),
+        Format::Markdown => output::print(&catalogue(&chosen)),
+        _ => Err(Trouble::Usage("list prints --format text, json or markdown".to_owned())),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The report for a page: a table for each document.
 
 use super::Report;
-use crate::claims::{Document, Finding, Outcome};
+use crate::claims::{Claim, Document, Finding, Outcome};
 use std::fmt::Write;
 
 pub(super) fn render(report: &Report<'_>) -> String {
@@ -26,12 +26,33 @@ pub(super) fn render(report: &Report<'_>) -> String {
     out
 }
 
-fn row(outcome: &Outcome) -> String {
-    let claim = outcome.claim;
-    let says = match claim.expected.detail() {
+/// The catalogue itself: what each document says, and what is expected of a Linux kernel.
+pub(super) fn catalogue(claims: &[&Claim]) -> String {
+    let mut out = String::new();
+    for document in Document::ALL {
+        let of_document: Vec<_> = claims.iter().filter(|claim| claim.document == document).collect();
+        if of_document.is_empty() {
+            continue;
+        }
+        let gap = if out.is_empty() { "" } else { "\n" };
+        let _ = write!(out, "{gap}### {}\n\n| claim | says | verdict |\n|---|---|---|\n", document.title());
+        for claim in of_document {
+            let _ = writeln!(out, "| `{}` | {} | {} |", claim.id, cell(&says(claim)), claim.expected.word());
+        }
+    }
+    out
+}
+
+fn says(claim: &Claim) -> String {
+    match claim.expected.detail() {
         Some(detail) => format!("{} *({detail})*", claim.says),
         None => claim.says.to_owned(),
-    };
+    }
+}
+
+fn row(outcome: &Outcome) -> String {
+    let claim = outcome.claim;
+    let says = says(claim);
     let (verdict, evidence) = match &outcome.finding {
         Finding::Passed(evidence) => (claim.expected.word().to_owned(), evidence.canonical.clone()),
         Finding::Failed(failure) => {
