@@ -5,6 +5,7 @@
 //!
 //! Times of a shared machine say little; ratios within one run say more. Exit status 1 where a limit is broken.
 
+mod model;
 mod round_trip;
 mod side_by_side;
 mod whole;
@@ -32,8 +33,12 @@ fn main() -> ExitCode {
     }
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
-    let benches: [Bench; 3] =
-        [("whole catalogue", whole::run), ("side by side", side_by_side::run), ("round-trip", round_trip::run)];
+    let benches: [Bench; 4] = [
+        ("model", model::run),
+        ("whole catalogue", whole::run),
+        ("side by side", side_by_side::run),
+        ("round-trip", round_trip::run),
+    ];
     let mut broken = 0;
     println!("{:<34} {:>26} {:>34} {:>7} {:>7}", "", "measured", "beside", "ratio", "limit");
     for (_, bench) in benches.iter().filter(|(name, _)| wanted(name)) {

@@ -48,7 +48,7 @@ pub(super) static CLAIMS: &[Claim] = &[
         source: "tcp_event_data_recv (a gap may grant immediate ACKs, pingpong mode outlasts it)",
         needs: &[],
         check: |stage| {
-            let scenes = [("P60", 8), ("P300", 5)];
+            let scenes = [("P60", 8), ("P300", 7)];
             let scenes = scenes
                 .map(|(pause, requests)| Scene::of(format!("C: {pause} W10 W10 R20 / S: R20 W20")).requests(requests));
             let [short, long] = stage.play_all(scenes)?;

@@ -194,13 +194,13 @@ fn fast_requests(stage: &Stage<'_>) -> Judged {
     let threshold = stage.pingpong_threshold()?;
     // Further apart than a jiffy, so that older kernels count each reply too.
     let scene = |requests: u32| Scene::of("C: P12 W10 W10 R20 / S: R20 W20").requests(requests);
-    let first = stage.play_all([threshold + 5; 6].map(scene))?;
+    let first = stage.play_all([threshold + 5; 10].map(scene))?;
     let evidence = Evidence::says(runs(&first, threshold)?, "");
     if stage.kernel().pingpong_threshold.is_none() {
         return Ok(evidence);
     }
     let three = scene(10).under(|base| base.sysctl("net.ipv4.tcp_pingpong_thresh", "3"));
-    let raised = stage.play_all([three.clone(), three.clone(), three])?;
+    let raised = stage.play_all(std::array::from_fn::<_, 8, _>(|_| three.clone()))?;
     Ok(evidence.and(format!("net.ipv4.tcp_pingpong_thresh=3: {}", runs(&raised, 3)?)))
 }
 

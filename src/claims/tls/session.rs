@@ -65,9 +65,9 @@ impl Request {
         self.held > 0 && self.waited && self.delayed_acks.is_some_and(|fired| fired > 0)
     }
 
-    /// Whether the timer fired before there was anything to hold: this thread was kept from its CPU between two writes.
+    /// Whether the timer fired while there was something left to do: this thread was kept from its CPU between two steps.
     pub(super) fn late(&self) -> bool {
-        self.held == 0 && self.delayed_acks.is_some_and(|fired| fired > 0)
+        !self.waited && self.delayed_acks.is_some_and(|fired| fired > 0)
     }
 }
 
