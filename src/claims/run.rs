@@ -25,6 +25,8 @@ pub struct Setting {
     pub kernel: Kernel,
     /// The conditions that every scene starts from.
     pub base: Conditions,
+    /// How many claims are checked at once; [`at_once`] says how many where `None`.
+    pub jobs: Option<usize>,
     place: Arc<Place>,
 }
 
@@ -85,7 +87,7 @@ impl Setting {
         let kernel = settings.kernel()?;
         let base = Conditions { settings, ..Conditions::default() };
         base.run(|_| ())?;
-        Ok(Self { kernel, base, place: Arc::new(Place { private: Ok(()) }) })
+        Ok(Self { kernel, base, jobs: None, place: Arc::new(Place { private: Ok(()) }) })
     }
 
     /// The shared loopback, whether a private lab could be had or not.
@@ -100,7 +102,7 @@ impl Setting {
     fn on_loopback(why: LabError) -> io::Result<Self> {
         // They hold there without being set; known only where a namespace shows what the defaults are.
         let base = Conditions { settings: Settings::of_host().unwrap_or_default(), ..Conditions::shared() };
-        Ok(Self { kernel: Kernel::probe()?, base, place: Arc::new(Place { private: Err(why) }) })
+        Ok(Self { kernel: Kernel::probe()?, base, jobs: None, place: Arc::new(Place { private: Err(why) }) })
     }
 
     /// The settings that its labs have, as far as they are not the kernel's defaults.
@@ -152,7 +154,7 @@ pub fn run(claims: &[&'static Claim], setting: &Setting, on: impl Fn(Event<'_>) 
     };
     thread::scope(|scope| {
         // Where a thread cannot be had, the others have more to do; this one has nothing else to do.
-        for _ in 1..at_once().min(claims.len()) {
+        for _ in 1..setting.jobs.unwrap_or_else(at_once).min(claims.len()) {
             let _ = thread::Builder::new().name("claims".to_owned()).stack_size(STACK).spawn_scoped(scope, work);
         }
         work();

@@ -11,6 +11,7 @@ use smallwrites::exchange::{Exchange, Opt, ParseError, Setting, Side, Template};
 use smallwrites::observation::Order;
 use smallwrites::report::Format;
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// What to do.
@@ -45,6 +46,7 @@ pub(super) struct Verify {
     pub(super) against: Option<PathBuf>,
     pub(super) times: Option<f64>,
     pub(super) require_all: bool,
+    pub(super) jobs: Option<usize>,
     pub(super) kselftest: bool,
     pub(super) shared: bool,
     pub(super) defaults: bool,
@@ -179,6 +181,7 @@ fn verify(mut parser: Parser) -> Result<Command, Trouble> {
             Arg::Long("against") => options.against = Some(parser.value().map_err(usage)?.into()),
             Arg::Long("times") => options.times = Some(gate::percent(&mut parser)?),
             Arg::Long("require-all") => options.require_all = true,
+            Arg::Long("jobs") => options.jobs = Some(value::<NonZeroUsize>(&mut parser, "--jobs")?.get()),
             Arg::Long("kselftest") => options.kselftest = true,
             Arg::Long("shared") => options.shared = true,
             Arg::Long("defaults") => options.defaults = true,

@@ -31,7 +31,8 @@ fn checked(options: &Verify, entered: Result<(), LabError>) -> Result<Status, Tr
     let saved = options.save.as_deref().map(Saved::open).transpose()?;
     let mut target = Target::open(options.out.as_deref())?;
     // Who will have nothing ignored is told what was ignored and why, once, at the end.
-    let setting = place::probe(options.shared, options.defaults, &options.sysctls, options.require_all, entered)?;
+    let mut setting = place::probe(options.shared, options.defaults, &options.sysctls, options.require_all, entered)?;
+    setting.jobs = options.jobs;
 
     let streams = options.format == Format::JsonLines;
     let sequences = if needs_sequences(options) { pictures::sequences(&setting) } else { Vec::new() };
