@@ -29,10 +29,21 @@ enum ComesTo {
     Nothing,
     /// All but the first request wait for so many delayed ACKs, one after another.
     DelayedAcks(u64),
+    /// Every second or third request, or so, waits for so many delayed ACKs.
+    EveryNth(&'static str, u64),
     /// Every request waits for the persist timer.
     ThePersistTimer,
 }
-use ComesTo::{DelayedAcks, Nothing, ThePersistTimer};
+use ComesTo::{DelayedAcks, EveryNth, Nothing, ThePersistTimer};
+
+/// A receiver that needs three replies before it delays its ACKs.
+const THRESHOLD_3: &[&str] = &["--sysctl", "net.ipv4.tcp_pingpong_thresh=3"];
+
+/// `quickack 1` on the local route.
+const QUICKACK_ROUTE: &[&str] = &["--quickack-route"];
+
+/// A connection of its own for each request.
+const FRESH: &[&str] = &["--fresh"];
 
 /// Loopback's own segments.
 const LOOPBACK: &[&str] = &[];
@@ -46,11 +57,16 @@ const ETHERNET: &[&str] = &["--mss", "1448"];
 #[case::f03_nodelay_on_the_server_only("C: W100 W50 R20 / S: [nodelay] R150 W20", LOOPBACK, DelayedAcks(1))]
 #[case::f04_length_prefix_both_ways("C: W4 W200 R204 / S: R4 R200 W4 W200", LOOPBACK, DelayedAcks(2))]
 #[case::f05_both_ends_split("C: W50 W2 R52 / S: R52 W50 W2", LOOPBACK, DelayedAcks(2))]
+#[case::f06_web_server_on_fresh_connections("C: W75 R83 / S: R75 W79 W4", FRESH, Nothing)]
+#[case::f06_client_on_fresh_connections("C: W100 W50 R20 / S: R150 W20", FRESH, Nothing)]
+#[case::f07_threshold_3("C: W100 W50 R20 / S: R150 W20", THRESHOLD_3, EveryNth("every-3rd", 1))]
+#[case::f08_both_split_threshold_3("C: W50 W2 R52 / S: R52 W50 W2", THRESHOLD_3, EveryNth("every-2nd", 2))]
 #[case::f09_last_piece_with_msg_more("C: W75 R80 / S: R75 M80", LOOPBACK, ThePersistTimer)]
 #[case::f10_request_head_with_msg_more("C: M75 R80 / S: R75 W80", LOOPBACK, ThePersistTimer)]
 #[case::f11_cork_never_cleared("C: W75 R80 / S: [cork] R75 W80", LOOPBACK, ThePersistTimer)]
 #[case::f12_cork_never_cleared_with_nodelay("C: W75 R80 / S: [cork nodelay] R75 W80", LOOPBACK, ThePersistTimer)]
 #[case::f13_cork_cleared_30_ms_later("C: W75 R83 / S: R75 cork W79 W4 P30 uncork", LOOPBACK, Nothing)]
+#[case::f14_cork_inherited_from_the_listener("C: W75 R80 / S: bound[cork] R75 W80", LOOPBACK, ThePersistTimer)]
 #[case::f15_8_kib_then_a_byte("C: W75 R8193 / S: R75 W8192 W1", LOOPBACK, DelayedAcks(1))]
 #[case::f15_8_kib_then_a_byte_on_ethernet("C: W75 R8193 / S: R75 W8192 W1", ETHERNET, Nothing)]
 #[case::f16_200_then_1000("C: W200 W1000 R20 / S: R1200 W20", ETHERNET, DelayedAcks(1))]
@@ -65,9 +81,25 @@ const ETHERNET: &[&str] = &["--mss", "1448"];
 #[case::f22_server_works_60_ms_between_its_writes("C: W50 R60 / S: R50 W30 P60 W30", LOOPBACK, Nothing)]
 #[case::f23_server_thinks_20_ms_after_a_split_request("C: W100 W50 R20 / S: R150 P20 W20", LOOPBACK, DelayedAcks(1))]
 #[case::f23_server_thinks_60_ms_after_a_split_request("C: W100 W50 R20 / S: R150 P60 W20", LOOPBACK, Nothing)]
+#[case::f24_relay_without_nodelay(
+    "C: [nodelay] W75 R83 / relay: / S: [nodelay] R75 W79 P1 W4",
+    LOOPBACK,
+    DelayedAcks(1)
+)]
+#[case::f24_relay_with_nodelay(
+    "C: [nodelay] W75 R83 / relay: C[nodelay] / S: [nodelay] R75 W79 P1 W4",
+    LOOPBACK,
+    Nothing
+)]
 #[case::f25_quickack_once("C: W100 W50 R20 / S: [quickack] R150 W20", LOOPBACK, DelayedAcks(1))]
 #[case::f25_quickack_rearmed("C: W100 W50 R20 / S: quickack R150 W20", LOOPBACK, Nothing)]
+#[case::f26_header_then_sendfile("C: W75 R3100 / S: R75 W100 F3000", LOOPBACK, DelayedAcks(1))]
+#[case::f26_header_then_sendfile_with_nodelay("C: W75 R3100 / S: [nodelay] R75 W100 F3000", LOOPBACK, Nothing)]
 #[case::f27_three_pieces("C: W30 W30 W30 R20 / S: R90 W20", LOOPBACK, DelayedAcks(1))]
+#[case::f28_nodelay_on_the_listener("C: W75 R83 / S: bound[nodelay] R75 W79 W4", LOOPBACK, Nothing)]
+#[case::f29_quickack_on_the_route("C: W75 R83 / S: R75 W79 W4", QUICKACK_ROUTE, Nothing)]
+#[case::f29_quickack_on_the_route_split_request("C: W100 W50 R20 / S: R150 W20", QUICKACK_ROUTE, Nothing)]
+#[case::f29_a_forgotten_cork_all_the_same("C: W75 R80 / S: [cork] R75 W80", QUICKACK_ROUTE, ThePersistTimer)]
 #[case::f30_idle_for_300_ms("C: P300 W100 W50 R20 / S: R150 W20", &["--requests", "5"], DelayedAcks(1))]
 #[case::f30_idle_for_1500_ms("C: P1500 W100 W50 R20 / S: R150 W20", &["--requests", "3"], DelayedAcks(1))]
 fn each_pattern_of_the_field_gets_its_verdict(
@@ -85,6 +117,7 @@ fn each_pattern_of_the_field_gets_its_verdict(
     let (pattern, verdict, wait) = match comes {
         Nothing => ("none", "none", None),
         DelayedAcks(quanta) => ("all-but-first", "all-but-first", Some(format!("{quanta}×40ms"))),
+        EveryNth(pattern, quanta) => (pattern, pattern, Some(format!("{quanta}×40ms"))),
         ThePersistTimer => ("every", "held-200ms", Some("held-200ms".to_owned())),
     };
     let seen =

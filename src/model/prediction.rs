@@ -70,8 +70,8 @@ pub enum Unpredictable {
     /// A relay makes two connections of one.
     #[error("the model follows one connection, and a relay makes two")]
     Relay,
-    /// `sendfile` cuts a file by pages.
-    #[error("the model has no rules for F (sendfile)")]
+    /// A long file is sent pipe by pipe, and kernels part over what is asked for past its end.
+    #[error("the model has no rules for a sendfile (F) of more than 65536 bytes, or past the end of its file")]
     SendFile,
     /// The model's connections are never closed.
     #[error("the model has no rules for shutdown")]
