@@ -1,8 +1,10 @@
 //! What the arguments say.
 
 mod gate;
+mod verify;
 
 pub(super) use gate::{Compare, WhatIf};
+pub(super) use verify::Verify;
 
 use super::Trouble;
 use super::help::Topic;
@@ -11,7 +13,6 @@ use smallwrites::exchange::{Exchange, Opt, ParseError, Setting, Side, Template};
 use smallwrites::observation::Order;
 use smallwrites::report::Format;
 use std::ffi::OsString;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// What to do.
@@ -34,23 +35,6 @@ impl Command {
     pub(super) fn writes_a_file(&self) -> bool {
         matches!(self, Self::Verify(Verify { out: Some(_), .. }))
     }
-}
-
-/// Options of `verify`.
-#[derive(Debug, Default)]
-pub(super) struct Verify {
-    pub(super) filters: Vec<String>,
-    pub(super) format: Format,
-    pub(super) out: Option<PathBuf>,
-    pub(super) save: Option<PathBuf>,
-    pub(super) against: Option<PathBuf>,
-    pub(super) times: Option<f64>,
-    pub(super) require_all: bool,
-    pub(super) jobs: Option<usize>,
-    pub(super) kselftest: bool,
-    pub(super) shared: bool,
-    pub(super) defaults: bool,
-    pub(super) sysctls: Vec<(String, String)>,
 }
 
 /// Options of `list`.
@@ -151,10 +135,10 @@ fn from(mut parser: Parser) -> Result<Command, Trouble> {
         Some(Arg::Short('V') | Arg::Long("version")) => return Ok(Command::Version),
         Some(Arg::Value(word)) => word.string().map_err(usage)?,
         // Options without a command belong to verify.
-        Some(Arg::Long(_) | Arg::Short(_)) => return verify(Parser::from_env()),
+        Some(Arg::Long(_) | Arg::Short(_)) => return verify::verify(Parser::from_env()),
     };
     match command.as_str() {
-        "verify" => verify(parser),
+        "verify" => verify::verify(parser),
         "compare" => gate::compare(parser),
         "whatif" => gate::what_if(parser),
         "list" => list(parser),
@@ -168,41 +152,6 @@ fn from(mut parser: Parser) -> Result<Command, Trouble> {
             if other.contains(':') { ", and an exchange is played with try" } else { "" }
         ))),
     }
-}
-
-fn verify(mut parser: Parser) -> Result<Command, Trouble> {
-    let mut options = Verify::default();
-    let mut format = None;
-    while let Some(argument) = parser.next().map_err(usage)? {
-        match argument {
-            Arg::Long("format") => format = Some(value(&mut parser, "--format")?),
-            Arg::Long("out") => options.out = Some(parser.value().map_err(usage)?.into()),
-            Arg::Long("save") => options.save = Some(parser.value().map_err(usage)?.into()),
-            Arg::Long("against") => options.against = Some(parser.value().map_err(usage)?.into()),
-            Arg::Long("times") => options.times = Some(gate::percent(&mut parser)?),
-            Arg::Long("require-all") => options.require_all = true,
-            Arg::Long("jobs") => options.jobs = Some(value::<NonZeroUsize>(&mut parser, "--jobs")?.get()),
-            Arg::Long("kselftest") => options.kselftest = true,
-            Arg::Long("shared") => options.shared = true,
-            Arg::Long("defaults") => options.defaults = true,
-            Arg::Long("sysctl") => options.sysctls.push(setting(&parser.value().map_err(usage)?)?),
-            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help(Topic::Verify)),
-            Arg::Value(filter) => options.filters.push(filter.string().map_err(usage)?),
-            other => return Err(unknown(&other, "verify")),
-        }
-    }
-    options.format = format.unwrap_or(if options.kselftest { Format::Ktap } else { Format::Text });
-    let own = if options.defaults { Some("--defaults") } else { (!options.sysctls.is_empty()).then_some("--sysctl") };
-    if let (true, Some(option)) = (options.shared, own) {
-        return Err(Trouble::Usage(format!("{option} needs private namespaces, and --shared does without")));
-    }
-    if options.times.is_some() && options.against.is_none() {
-        return Err(Trouble::Usage("--times limits a comparison; give it one with --against FILE".to_owned()));
-    }
-    if options.against.is_some() {
-        gate::comparable(options.format)?;
-    }
-    Ok(Command::Verify(options))
 }
 
 fn list(mut parser: Parser) -> Result<Command, Trouble> {

@@ -92,6 +92,7 @@ smallwrites verify [FILTER …] [options]: checks claims on the running kernel, 
                         (text, json, markdown, html or github)
   --times PERCENT       status 1 also where a median became slower by more, and by more than its spread
   --require-all         status 3 where a claim had to be ignored
+  --jobs N              claims checked at once: 1 on a machine too slow for more
   --kselftest           end with 0 passed, 1 failed, 4 skipped
   --shared              use the shared loopback even where namespaces can be had
 ";
