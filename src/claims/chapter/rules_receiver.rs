@@ -159,6 +159,10 @@ fn timers(seen: &Observation, count: i64) -> Result<Expect<'_>, Failure> {
     let late = THINKS_US + seen.environment.delayed_ack_us - 2 * seen.environment.jiffy_us;
     let judge = |request: &Request| {
         let fired = request.delayed_acks.filter(|_| request.latency_us < late || count > 0)?;
+        // Neither at once nor by the timer: the kernel ran it so late that the reply carried the ACK.
+        if count > 0 && fired == 0 && request.bare_acks.server == Some(0) {
+            return None;
+        }
         Some(if fired == count { Ok(()) } else { Err(format!("TcpExtDelayedACKs {fired:+}")) })
     };
     expect(seen).try_each(Kind::Counter, holds, because, judge)
