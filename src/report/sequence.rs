@@ -242,7 +242,8 @@ fn drawn(event: &Event) -> (String, String, String) {
     }
 }
 
-fn time(us: i64) -> String {
+/// A time from the request's start, which what came before it precedes.
+pub(super) fn time(us: i64) -> String {
     let text = milliseconds(us.unsigned_abs());
     if us < 0 { format!("-{text}") } else { text }
 }

@@ -6,7 +6,7 @@
 use super::super::junit::escape;
 use crate::exchange::Side;
 use crate::observation::milliseconds;
-use crate::report::sequence::{Event, Row, Sequence};
+use crate::report::sequence::{Event, Row, Sequence, time};
 use std::fmt::Write;
 
 const WIDTH: f64 = 400.0;
@@ -120,11 +120,6 @@ fn words(sequence: &Sequence) -> String {
         .collect();
     words.push(format!("{} the client has what it waited for", milliseconds(sequence.latency_us)));
     words.join("; ")
-}
-
-fn time(us: i64) -> String {
-    let text = milliseconds(us.unsigned_abs());
-    if us < 0 { format!("-{text}") } else { text }
 }
 
 #[cfg(test)]
