@@ -120,7 +120,7 @@ impl Setting {
     /// What this place lacks for a claim.
     #[must_use]
     pub fn missing(&self, claim: &Claim) -> Option<Missing> {
-        claim.needs.iter().find_map(|need| need.missing(&self.place, &self.kernel))
+        claim.needs.iter().find_map(|need| need.missing(&self.place))
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) static LAB_THREE: &[Claim] = &[
              packed by the window, TCP_NODELAY or not",
         ),
         source: "tcp_nagle_check, tcp_cwnd_test; RFC 9293 §3.7.4",
-        needs: &[Need::PrivateLab],
+        needs: &[Need::Wire],
         check: batches_per_round_trip,
         control: Control {
             breaks: "no delay on the path: every write finds the one before acknowledged",
@@ -51,7 +51,7 @@ pub(super) static LAB_THREE: &[Claim] = &[
         says: "small writes merge behind a packet that the host has queued, which is counted and can be switched off",
         expected: Expected::HoldsWithLimit("only a queue of the sending host does it, none further on"),
         source: "tcp_should_autocork (LINUX_MIB_TCPAUTOCORKING)",
-        needs: &[Need::PrivateLab, Need::Sysctl("net.ipv4.tcp_autocorking")],
+        needs: &[Need::Sysctl("net.ipv4.tcp_autocorking"), Need::Shaping],
         check: autocorking,
         control: Control {
             breaks: "net.ipv4.tcp_autocorking=0",
@@ -70,7 +70,7 @@ pub(super) static ARTICLE: &[Claim] = &[Claim {
          net.ipv4.tcp_early_retrans=0 it stays through every retransmission",
     ),
     source: "tcp_send_loss_probe, tcp_schedule_loss_probe; RFC 8985 §7",
-    needs: &[Need::PrivateLab, Need::Sysctl("net.ipv4.tcp_early_retrans")],
+    needs: &[Need::Sysctl("net.ipv4.tcp_early_retrans"), Need::Wire],
     check: timeout,
     control: Control { breaks: "no ACK is lost", twist: Twist::Conditions(|base| base.wire(WireSpec::new(ONE_WAY))) },
 }];
@@ -83,7 +83,7 @@ static BEYOND: &[Claim] = &[
         says: "on a path a stalled request takes two round trips and one delayed ACK, whatever the delay",
         expected: Expected::Holds,
         source: "tcp_nagle_check, tcp_send_delayed_ack",
-        needs: &[Need::PrivateLab],
+        needs: &[Need::Wire],
         check: two_round_trips,
         control: Control {
             breaks: "TCP_NODELAY on the client",

@@ -4,7 +4,7 @@ use super::{answer, stall_or_not};
 use crate::claims::scene::parsed;
 use crate::claims::scenes::{SPLIT_REPLY, SPLIT_REQUEST, full_segment, primed};
 use crate::claims::stage::Judged;
-use crate::claims::{Claim, Control, Document, Evidence, Expected, Scene, Stage, Twist};
+use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
 use crate::exchange::{Opt, Side, Step};
 use crate::expect::expect;
 use crate::lab::Lab;
@@ -112,7 +112,7 @@ pub(super) static CLAIMS: &[Claim] = &[
         says: "ss does not show whether TCP_NODELAY is set",
         expected: Expected::Holds,
         source: "inet_sk_diag_fill, tcp_get_info (neither reports nonagle); sock_diag(7)",
-        needs: &[],
+        needs: &[Need::SocketDiag],
         check: ss_does_not_show,
         control: Control { breaks: "SO_RCVBUF set instead, which ss shows in skmem", twist: Twist::Check },
     },

@@ -3,10 +3,11 @@
 use crate::claims::scenes::{QUICKACK_EVERY_READ, primed};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
-use crate::exchange::{Opt, Side};
+use crate::exchange::Side;
 use crate::expect::{Kind, expect};
 use crate::kernel::DELACK_MIN;
 use crate::observation::{Observation, Release, Request, Rule, Socket, milliseconds};
+use crate::sys::counters;
 use crate::verdict::Pattern;
 
 const SECTION: &str = "settings";
@@ -22,12 +23,9 @@ pub(super) static CLAIMS: &[Claim] = &[
         says: "TCP_DELACK_MAX_US on the receiver shortens the delayed ACK",
         expected: Expected::Holds,
         source: "tcp_delack_max, do_tcp_setsockopt",
-        needs: &[Need::Option(Opt::DelackMax)],
-        check: |stage| {
-            let exchange = PAUSED.replace("[quickack=0]", "[delack-max=20000 quickack=0]");
-            shortened(&stage.play(Scene::of(exchange).requests(8))?, 20_000)
-        },
-        control: Control { breaks: "the option is left out", twist: Twist::Instead(PAUSED) },
+        needs: &[],
+        check: delack_max,
+        control: Control { breaks: "the option is left out, or a receiver in quick-ACK mode", twist: Twist::Check },
     },
     Claim {
         id: "rto-min-shortens-delack",
@@ -36,16 +34,9 @@ pub(super) static CLAIMS: &[Claim] = &[
         says: "a least retransmission timeout below 40 ms shortens the delayed ACK to a jiffy less than itself",
         expected: Expected::Holds,
         source: "tcp_delack_max (tcp_rto_min less a jiffy); net.ipv4.tcp_rto_min_us",
-        needs: &[Need::Sysctl("net.ipv4.tcp_rto_min_us")],
-        check: |stage| {
-            let scene = Scene::of(PAUSED).requests(8).under(|base| base.sysctl("net.ipv4.tcp_rto_min_us", "20000"));
-            let seen = stage.play(scene)?;
-            shortened(&seen, 20_000_u64.saturating_sub(seen.environment.jiffy_us))
-        },
-        control: Control {
-            breaks: "the timeout's usual 200 ms",
-            twist: Twist::Conditions(|base| base.sysctl("net.ipv4.tcp_rto_min_us", "200000")),
-        },
+        needs: &[Need::PrivateLab],
+        check: rto_min,
+        control: Control { breaks: "the timeout's usual 200 ms, or a receiver in quick-ACK mode", twist: Twist::Check },
     },
     Claim {
         id: "ipv6-stalls-like-ipv4",
@@ -59,6 +50,40 @@ pub(super) static CLAIMS: &[Claim] = &[
         control: Control { breaks: "no stall", twist: QUICKACK_EVERY_READ },
     },
 ];
+
+fn delack_max(stage: &Stage<'_>) -> Judged {
+    if stage.kernel().delack_max_us.is_none() {
+        return as_ever(stage, "TCP_DELACK_MAX_US");
+    }
+    let option = if stage.is_twisted() { "" } else { "delack-max=20000 " };
+    let exchange = PAUSED.replace("[quickack=0]", &format!("[{option}quickack=0]"));
+    shortened(&stage.play(Scene::of(exchange).requests(8))?, 20_000)
+}
+
+fn rto_min(stage: &Stage<'_>) -> Judged {
+    const SYSCTL: &str = "net.ipv4.tcp_rto_min_us";
+    if counters::sysctl(SYSCTL).is_err() {
+        return as_ever(stage, SYSCTL);
+    }
+    let scene = Scene::of(PAUSED).requests(8).under(if stage.is_twisted() {
+        |base| base.sysctl(SYSCTL, "200000")
+    } else {
+        |base| base.sysctl(SYSCTL, "20000")
+    });
+    let seen = stage.play(scene)?;
+    shortened(&seen, 20_000_u64.saturating_sub(seen.environment.jiffy_us))
+}
+
+/// A kernel without the setting: the delayed ACK is the usual one, and what waits for it is held.
+fn as_ever(stage: &Stage<'_>, setting: &str) -> Judged {
+    let scene =
+        if stage.is_twisted() { Scene::of("C: W10 W10 R20 / S: quickack R20 W20") } else { primed("W10 W10 R20") };
+    let seen = stage.play(scene.requests(8))?;
+    let held = expect(&seen).try_stalls(Pattern::Every)?.try_held(Side::Client, 10)?;
+    let waits = held.try_cause(Side::Client, Rule::Nagle, Release::DelayedAck)?.try_delayed_acks_per_stall(1)?;
+    let label = format!("this kernel has no {setting}");
+    Ok(Evidence::of([(label.as_str(), waits)]))
+}
 
 /// The server's delayed ACK comes while the client still pauses, so nothing is ever held.
 fn shortened(seen: &Observation, to_us: u64) -> Judged {

@@ -21,7 +21,7 @@ pub(super) static CLAIMS: &[Claim] = &[
         says: "data corked behind an unacknowledged segment waits for its ACK first and for the persist timer then: 240 ms",
         expected: Expected::Holds,
         source: "tcp_check_probe_timer (packets_out is 0), tcp_ack",
-        needs: &[],
+        needs: &[Need::SocketDiag],
         check: cork_behind_flight,
         control: Control {
             breaks: "nothing is unacknowledged when the corked data is written",

@@ -2,7 +2,7 @@
 
 use crate::claims::scenes::primed;
 use crate::claims::stage::Judged;
-use crate::claims::{Claim, Control, Document, Evidence, Expected, Scene, Stage, Twist};
+use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
 use crate::exchange::Side;
 use crate::expect::{Expect, Failure, Kind, expect};
 use crate::kernel::DELACK_MAX;
@@ -21,7 +21,7 @@ pub(super) static CLAIMS: &[Claim] = &[
             "the bound is the persist timer: 200 ms, or the retransmission timeout where that is longer",
         ),
         source: "tcp_check_probe_timer, tcp_probe0_base; tcp(7) TCP_CORK",
-        needs: &[],
+        needs: &[Need::SocketDiag],
         check: ceiling,
         control: Control {
             breaks: "the cork is cleared after the write",

@@ -2,7 +2,7 @@
 
 use crate::claims::scenes::{QUICKACK_EVERY_READ, primed};
 use crate::claims::stage::Judged;
-use crate::claims::{Claim, Control, Document, Expected, Stage};
+use crate::claims::{Claim, Control, Document, Expected, Need, Stage};
 use crate::exchange::Side;
 use crate::expect::{Kind, expect};
 use crate::observation::{Listed, Observation, PendingTimer, Request, milliseconds};
@@ -19,7 +19,7 @@ pub(super) static CLAIMS: &[Claim] = &[
         says: "during a stall the client's socket shows unacked:1, notsent:10 and in request 4 bytes_sent 70 of 80 written",
         expected: Expected::Holds,
         source: "inet_sk_diag_fill, tcp_get_info; ss(8)",
-        needs: &[],
+        needs: &[Need::SocketDiag],
         check: |stage| {
             let seen = stage.play(primed("W10 W10 R20").requests(REQUESTS).listed())?;
             let holds =
@@ -41,7 +41,7 @@ pub(super) static CLAIMS: &[Claim] = &[
         says: "the server's socket shows ato:40 and has nothing to send",
         expected: Expected::Holds,
         source: "inet_sk_diag_fill, tcp_get_info; ss(8)",
-        needs: &[],
+        needs: &[Need::SocketDiag],
         check: |stage| {
             let seen = stage.play(primed("W10 W10 R20").requests(REQUESTS).listed())?;
             let ato = seen.environment.delayed_ack_us;

@@ -44,6 +44,8 @@ pub(super) struct Session {
     client: ClientConnection,
     server: ServerConnection,
     sockets: Sides<Socket>,
+    /// Delayed ACKs when the client's last flight left: the first request's own, as it is written behind that flight.
+    since: Option<u64>,
 }
 
 /// How one request left the client.
@@ -95,6 +97,7 @@ impl Session {
             client: ClientConnection::new(Arc::new(ours), name).map_err(io::Error::other)?,
             server: ServerConnection::new(Arc::new(theirs)).map_err(io::Error::other)?,
             sockets: Sides { client, server },
+            since: None,
         };
         session.shake_hands()?;
         Ok(session)
@@ -107,7 +110,7 @@ impl Session {
 
     /// One request, a record and a write for each part, and its reply.
     pub(super) fn request(&mut self, parts: &[usize]) -> io::Result<Request> {
-        let (acks, before) = (delayed_acks(), self.sent()?);
+        let (acks, before) = (self.since.take().or_else(delayed_acks), self.sent()?);
         for part in parts {
             self.client.writer().write_all(&vec![b'x'; *part])?;
             self.client.write_tls(&mut &self.sockets.client)?;
@@ -143,6 +146,7 @@ impl Session {
         let started = Instant::now();
         loop {
             take_in(&mut self.client, &self.sockets.client)?;
+            self.since = delayed_acks();
             while self.client.wants_write() {
                 self.client.write_tls(&mut &self.sockets.client)?;
             }
