@@ -259,10 +259,12 @@ pub fn fits(seen: &Observation, pattern: Pattern) -> bool {
         && (pattern == Pattern::None || shown)
 }
 
-/// Whether the machine was late in most requests, so that a run is worth another try whatever it showed.
+/// Whether the machine was late in most requests, so that a run is worth another try whatever it showed; or so late that
+/// a SYN was sent again, which leaves a congestion window of one segment (RFC 5681 §3.1).
 #[must_use]
 pub fn was_mostly_late(seen: &Observation) -> bool {
-    seen.requests.iter().filter(|request| was_late(seen, request)).count() * 2 > seen.requests.len()
+    seen.counter("TcpExtTCPSynRetrans").is_some_and(|resent| resent > 0)
+        || seen.requests.iter().filter(|request| was_late(seen, request)).count() * 2 > seen.requests.len()
 }
 
 /// Whether the player was kept from its CPU for so long that a request shows nothing: a timer let held bytes go while
