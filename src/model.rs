@@ -118,16 +118,18 @@
 //!
 //! Each rule is one function that names the kernel function and the RFC section that it follows: the sender's in
 //! `model/sender.rs` and `model/acknowledged.rs`, the receiver's in `model/receiver.rs`, `model/delayed_ack.rs` and
-//! `model/window.rs`. `model/connection.rs` says who calls them when. [`Rule`] lists those that can be taken out.
+//! `model/window.rs`. `model/host.rs` says who calls them when. [`Rule`] lists those that can be taken out.
 
 mod acknowledged;
-mod connection;
 mod delayed_ack;
 mod env;
 mod facts;
+mod host;
 mod player;
 mod prediction;
+mod progress;
 mod receiver;
+mod relay;
 mod round_trip;
 mod rules;
 mod segment;

@@ -111,7 +111,7 @@ fn run(exchange: &Exchange, facts: &Facts) -> Prediction {
 /// Delayed ACKs waited for in each request, by the side that was held.
 fn quanta(prediction: &Prediction) -> Vec<Sides<usize>> {
     let held_by = |request: &smallwrites::model::Request, side: Side| {
-        request.waits.iter().filter(|wait| wait.ended_by == Ended::DelayedAck(side.peer())).count()
+        request.waits.iter().filter(|wait| wait.ended_by == Ended::DelayedAck(side.peer().into())).count()
     };
     prediction.requests.iter().map(|request| Sides::from_fn(|side| held_by(request, side))).collect()
 }
@@ -140,11 +140,11 @@ proptest! {
         let mut written = Sides { client: 0, server: 0 };
         for moment in prediction.timeline.moments() {
             match moment.event {
-                Event::Write { bytes, .. } => written[moment.side] += u64::from(bytes),
+                Event::Write { bytes, .. } => written[moment.socket.side()] += u64::from(bytes),
                 Event::Data { from, bytes, .. } => {
-                    prop_assert_eq!(from, left[moment.side]);
-                    left[moment.side] += u64::from(bytes);
-                    prop_assert!(left[moment.side] <= written[moment.side]);
+                    prop_assert_eq!(from, left[moment.socket.side()]);
+                    left[moment.socket.side()] += u64::from(bytes);
+                    prop_assert!(left[moment.socket.side()] <= written[moment.socket.side()]);
                 }
                 _ => {}
             }
