@@ -1,11 +1,11 @@
 //! Holds the model against what was seen.
 //!
-//! [`facts`] turns an observation's first look at the sockets into what the model must know; [`differences`] says where
+//! [`predicted`] says what should have been seen: [`facts`] turns an observation's first look at the sockets into what the model must know; [`differences`] says where
 //! a prediction and an observation part.
 
 use crate::exchange::Socket;
 use crate::kernel::Kernel;
-use crate::model::{Facts, Prediction, Request as Predicted, Start};
+use crate::model::{self, Facts, Prediction, Request as Predicted, Start, Unpredictable};
 use crate::observation::{Observation, Release, Request, SocketState};
 use crate::verdict::{Pattern, Verdict, Wait};
 use std::fmt;
@@ -85,6 +85,21 @@ pub fn outlook(predicted: &Prediction) -> Outlook {
     let stalled: Vec<bool> = waits.iter().map(Option::is_some).collect();
     let pattern = Pattern::of(&stalled, &vec![false; stalled.len()]);
     Outlook { pattern, wait: crate::verdict::usual(&waits), late: false }
+}
+
+/// What the model says of the exchange that was seen, on the kernel and from the connection on which it was seen.
+///
+/// # Errors
+///
+/// [`Unpredictable`] if the exchange has a step or an option that the model has no rules for.
+pub fn predicted(kernel: &Kernel, seen: &Observation) -> Result<Prediction, Unpredictable> {
+    let requests = u32::try_from(seen.requests.len()).unwrap_or(u32::MAX);
+    let facts = facts(kernel, seen);
+    if seen.fresh {
+        Ok(model::predict(&seen.exchange, &facts, 1)?.repeated(requests))
+    } else {
+        model::predict(&seen.exchange, &facts, requests)
+    }
 }
 
 /// What the model must know of the kernel and of the connection that an observation began with.

@@ -22,8 +22,7 @@ pub(super) struct Beside {
 
 /// Holds the model against an observation.
 pub(super) fn beside(seen: &Observation, kernel: &Kernel) -> Beside {
-    let requests = u32::try_from(seen.requests.len()).unwrap_or(u32::MAX);
-    let predicted = match model::predict(&seen.exchange, &agreement::facts(kernel, seen), requests) {
+    let predicted = match agreement::predicted(kernel, seen) {
         Ok(predicted) => predicted,
         Err(error) => return Beside { verdict: None, agrees: None, differences: vec![error.to_string()] },
     };
@@ -57,8 +56,9 @@ pub(super) fn alone(options: &Try) -> Result<String, Trouble> {
             _ => return Err(Trouble::Usage(format!("the model has no rule for {name}"))),
         }
     }
-    let predicted = model::predict(&options.exchange, &facts, options.requests);
-    let predicted = predicted.map_err(|error| Trouble::Usage(error.to_string()))?;
+    let (connections, each) = if options.fresh { (options.requests, 1) } else { (1, options.requests) };
+    let predicted = model::predict(&options.exchange, &facts, each);
+    let predicted = predicted.map_err(|error| Trouble::Usage(error.to_string()))?.repeated(connections);
     let verdict = agreement::outlook(&predicted).to_string();
     let sockets = options.exchange.sockets();
     let segments = sockets.map(|at| predicted.requests.iter().map(|request| request.data_segments[at]).sum::<u32>());

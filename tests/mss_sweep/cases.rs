@@ -72,8 +72,16 @@ mod any {
         ]
     }
 
+    /// No cork: its 200 ms and another's on the other connection end in the order of what the kernel measured.
     pub(super) fn relay() -> impl Strategy<Value = Option<Relay>> {
-        let relay = (once(), once());
+        let option = || {
+            prop_oneof![
+                2 => Just(Vec::new()),
+                1 => Just(vec![Setting::new(Opt::NoDelay, 1)]),
+                1 => Just(vec![Setting::new(Opt::QuickAck, 0)]),
+            ]
+        };
+        let relay = (option(), option());
         let relay = relay.prop_map(|(towards_client, towards_server)| Relay { towards_client, towards_server });
         prop::option::weighted(RELAYED, relay)
     }
