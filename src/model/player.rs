@@ -124,10 +124,11 @@ impl Player {
     /// Runs every program once, along the path from the client to the server. Returns whether any got on.
     fn run(&mut self) -> bool {
         let Self { host, scripts, relay, request } = self;
-        let client = scripts.client.run(host, request);
-        let relay = relay.iter().fold(false, |got_on, forward| forward.run(host, request) || got_on);
-        let server = scripts.server.run(host, request);
-        client || relay || server
+        let mut got_on = scripts.client.run(host, request);
+        for forward in relay {
+            got_on |= forward.run(host, request);
+        }
+        got_on | scripts.server.run(host, request)
     }
 
     /// Moves the clock to whatever comes next, and says what let go of held bytes then. `None` if nothing will come.
