@@ -136,8 +136,8 @@
 //! Another is true of a relay. Its two connections may each wait for a timer, both set within one tick. Here they fire
 //! together; a kernel whose clock ticked between the two fires one of them a tick earlier, and what that lets go reaches
 //! the relay before the other fires. Between two delayed ACKs of a request without a pause there are microseconds, so
-//! that is rare. A pause shorter than a tick between the two leaves it open, and so do two 200 ms holds, whose timeouts
-//! follow measured round trips.
+//! that is rare. A pause shorter than a tick between the two leaves it open, since the model starts at the beginning of a
+//! tick and a kernel anywhere in one; and so do two 200 ms holds, whose timeouts follow measured round trips.
 //!
 //! # Where to read on
 //!
