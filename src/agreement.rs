@@ -1,11 +1,11 @@
 //! Holds the model against what was seen.
 //!
-//! [`facts`] turns an observation's first look at both sockets into what the model must know; [`differences`] says where
+//! [`predicted`] says what should have been seen: [`facts`] turns an observation's first look at the sockets into what the model must know; [`differences`] says where
 //! a prediction and an observation part.
 
-use crate::exchange::{Side, Sides};
+use crate::exchange::Socket;
 use crate::kernel::Kernel;
-use crate::model::{Facts, Prediction, Start};
+use crate::model::{self, Facts, Prediction, Request as Predicted, Start, Unpredictable};
 use crate::observation::{Observation, Release, Request, SocketState};
 use crate::verdict::{Pattern, Verdict, Wait};
 use std::fmt;
@@ -87,6 +87,21 @@ pub fn outlook(predicted: &Prediction) -> Outlook {
     Outlook { pattern, wait: crate::verdict::usual(&waits), late: false }
 }
 
+/// What the model says of the exchange that was seen, on the kernel and from the connection on which it was seen.
+///
+/// # Errors
+///
+/// [`Unpredictable`] if the exchange has a step or an option that the model has no rules for.
+pub fn predicted(kernel: &Kernel, seen: &Observation) -> Result<Prediction, Unpredictable> {
+    let requests = u32::try_from(seen.requests.len()).unwrap_or(u32::MAX);
+    let facts = facts(kernel, seen);
+    if seen.fresh {
+        Ok(model::predict(&seen.exchange, &facts, 1)?.repeated(requests))
+    } else {
+        model::predict(&seen.exchange, &facts, requests)
+    }
+}
+
 /// What the model must know of the kernel and of the connection that an observation began with.
 ///
 /// What the kernel does not tell keeps the value that a 6.18 kernel has on loopback.
@@ -98,7 +113,8 @@ pub fn facts(kernel: &Kernel, seen: &Observation) -> Facts {
     facts.pingpong_threshold = threshold.and_then(|n| u8::try_from(n).ok()).unwrap_or(facts.pingpong_threshold);
     facts.backlog_ack_defer = kernel.backlog_ack_defer.unwrap_or(false);
     facts.quickack_route = seen.environment.pinned.contains_key("route quickack");
-    facts.start = Sides::from_fn(|side| start(facts.start[side], &seen.sockets[side].before));
+    let before = |name| seen.socket(name).map(|socket| socket.before).unwrap_or_default();
+    facts.start = facts.start.map(|name| start(facts.start[name], &before(name)));
     facts
 }
 
@@ -142,36 +158,30 @@ pub fn differences(predicted: &Prediction, seen: &Observation) -> Vec<Difference
             (expected.holds() > 0).to_string(),
             (released(request, Release::PersistTimer) > 0).to_string(),
         );
-        for side in Side::BOTH {
+        for at in expected.held.names() {
+            differ(number, &format!("bytes held by the {at}"), format!("{:?}", expected.held[at]), held(request, at));
+            let segments = request.data_segments_of(at).unwrap_or(expected.data_segments[at]);
             differ(
                 number,
-                &format!("bytes held by the {side}"),
-                format!("{:?}", expected.held[side]),
-                held(request, side),
-            );
-            let segments = request.data_segments[side].unwrap_or(expected.data_segments[side]);
-            differ(
-                number,
-                &format!("data segments of the {side}"),
-                expected.data_segments[side].to_string(),
+                &format!("data segments of the {at}"),
+                expected.data_segments[at].to_string(),
                 segments.to_string(),
             );
-            let pingpong = request.receivers[side].pingpong.unwrap_or(expected.pingpong_before[side]);
+            let pingpong = request.pingpong_of(at).unwrap_or(expected.pingpong_before[at]);
             differ(
                 number,
-                &format!("pingpong mode of the {side} before it"),
-                expected.pingpong_before[side].to_string(),
+                &format!("pingpong mode of the {at} before it"),
+                expected.pingpong_before[at].to_string(),
                 pingpong.to_string(),
             );
         }
     }
-    for side in Side::BOTH {
-        let acks: u32 = predicted.requests.iter().map(|request| request.bare_acks[side]).sum();
-        let counted = seen.sockets[side].bare_acks.unwrap_or(acks);
-        differ(None, &format!("bare ACKs of the {side}"), acks.to_string(), counted.to_string());
+    for at in seen.exchange.sockets().names() {
+        let acks: u32 = predicted.requests.iter().map(|request| request.bare_acks[at]).sum();
+        let counted = seen.socket(at).and_then(|socket| socket.bare_acks).unwrap_or(acks);
+        differ(None, &format!("bare ACKs of the {at}"), acks.to_string(), counted.to_string());
     }
-    let fired: u32 =
-        predicted.requests.iter().map(|request| request.delayed_acks.client + request.delayed_acks.server).sum();
+    let fired: u32 = predicted.requests.iter().map(Predicted::delayed_acks).sum();
     let counted: Option<i64> = seen.requests.iter().map(|request| request.delayed_acks).sum();
     differ(None, "delayed ACKs", fired.to_string(), counted.unwrap_or(i64::from(fired)).to_string());
     found
@@ -181,8 +191,8 @@ fn released(request: &Request, by: Release) -> usize {
     request.holds.iter().filter(|hold| hold.waited && hold.released_by == by).count()
 }
 
-fn held(request: &Request, side: Side) -> String {
-    let writes = request.writes.iter().filter(|write| write.socket == side.into());
+fn held(request: &Request, at: Socket) -> String {
+    let writes = request.writes.iter().filter(|write| write.socket == at);
     let held: Vec<u64> = writes.map(|write| u64::from(write.held.unwrap_or(0))).collect();
     format!("{held:?}")
 }
@@ -190,18 +200,19 @@ fn held(request: &Request, side: Side) -> String {
 /// Both accounts of a run, request by request, side by side.
 #[must_use]
 pub fn side_by_side(predicted: &Prediction, seen: &Observation) -> String {
-    const WIDTH: usize = 44;
-    let mut out = format!("{:<WIDTH$}  seen\n", "predicted");
+    let names = predicted.timeline.width();
+    let width = names + 38;
+    let mut out = format!("{:<width$}  seen\n", "predicted");
     for (i, request) in seen.requests.iter().enumerate() {
         let moments = predicted.timeline.moments().iter().filter(|moment| moment.request as usize == i);
         let left: Vec<String> =
-            moments.map(|moment| format!("{:>5} {:<6} {}", moment.tick, moment.side, moment.event)).collect();
+            moments.map(|moment| format!("{:>5} {:<names$} {}", moment.tick, moment.socket, moment.event)).collect();
         let right = account(request);
         let _ = writeln!(out, "request {}", request.number);
         for row in 0..left.len().max(right.len()) {
             let left = left.get(row).map_or("", String::as_str);
             let right = right.get(row).map_or("", String::as_str);
-            let _ = writeln!(out, "{}", format!("{left:<WIDTH$}  {right}").trim_end());
+            let _ = writeln!(out, "{}", format!("{left:<width$}  {right}").trim_end());
         }
     }
     out
@@ -211,20 +222,15 @@ fn account(request: &Request) -> Vec<String> {
     let mut lines = vec![format!("took {} us", request.latency_us)];
     for write in &request.writes {
         let held = write.held.map_or_else(|| "?".to_owned(), |held| held.to_string());
-        lines.push(format!("{:<6} writes {}, holds {held}", write.socket.to_string(), write.bytes));
+        lines.push(format!("{:<6} writes {}, holds {held}", write.socket, write.bytes));
     }
     for hold in &request.holds {
         let waited = if hold.waited { "" } else { ", nobody waited" };
-        lines.push(format!(
-            "{:<6} held {} until {}{waited}",
-            hold.socket.to_string(),
-            hold.bytes,
-            hold.released_by.words()
-        ));
+        lines.push(format!("{:<6} held {} until {}{waited}", hold.socket, hold.bytes, hold.released_by.words()));
     }
-    for (side, segments) in request.data_segments.each() {
-        let acks = request.bare_acks[side];
-        lines.push(format!("{side:<6} sent {segments:?} data segments, {acks:?} bare ACKs"));
+    for at in request.sockets().names() {
+        let (segments, acks) = (request.data_segments_of(at), request.bare_acks_of(at));
+        lines.push(format!("{at:<6} sent {segments:?} data segments, {acks:?} bare ACKs"));
     }
     lines.push(format!("delayed ACKs {:?}, late {:?} us", request.delayed_acks, request.run_queue_us));
     lines

@@ -46,11 +46,13 @@ mod hint;
 mod parse;
 mod print;
 mod side;
+mod socket;
 mod template;
 
 pub use fix::Fix;
 pub use parse::ParseError;
 pub use side::{Side, Sides};
+pub use socket::{Socket, Sockets};
 pub use template::{Template, TemplateError};
 
 /// The longest single write or read that a script may name, in bytes.

@@ -97,6 +97,25 @@
 //! its script until it must wait. When neither can go on, time moves to the next timer or to the end of a pause.
 //! All reads and writes are free, and the path takes no time. The send buffer never fills up.
 //!
+//! # A relay
+//!
+//! A relay makes two connections of one, on the same clock and the same loopback device. It runs between the two sides
+//! and writes on what it has read, so a message that arrives in two pieces leaves it in two writes, and Nagle's
+//! algorithm at the relay holds the second. `TCP_NODELAY` at both ends doesn't help against that:
+//!
+//! ```
+//! use smallwrites::exchange::Socket;
+//! use smallwrites::model::{Ended, Facts, predict};
+//!
+//! let exchange = "C: [nodelay] W75 R83 / relay: / S: [nodelay] R75 W79 P1 W4".parse()?;
+//! let second = predict(&exchange, &Facts::loopback_for(&exchange), 2)?.requests.remove(1);
+//! assert_eq!(second.held[Socket::Server], [0, 0]);
+//! assert_eq!(second.held[Socket::RelayTowardsClient], [0, 4]);
+//! assert_eq!(second.waits[0].ended_by, Ended::Pause);
+//! assert_eq!(second.waits[1].ended_by, Ended::DelayedAck(Socket::Client));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # What the rules promise
 //!
 //! Held against ten thousand exchanges each, with the model alone: every byte leaves once and in order; no request is
@@ -114,20 +133,29 @@
 //! gap was longer than the retransmission timeout, and both are within a tick or two of each other. So
 //! [`quick_acks`](Request::quick_acks) can differ from then on.
 //!
+//! Another is true of a relay. Its two connections may each wait for a timer, both set within one tick. Here they fire
+//! together; a kernel whose clock ticked between the two fires one of them a tick earlier, and what that lets go reaches
+//! the relay before the other fires. Between two delayed ACKs of a request without a pause there are microseconds, so
+//! that is rare. A pause shorter than a tick between the two leaves it open, since the model starts at the beginning of a
+//! tick and a kernel anywhere in one; and so do two 200 ms holds, whose timeouts follow measured round trips.
+//!
 //! # Where to read on
 //!
 //! Each rule is one function that names the kernel function and the RFC section that it follows: the sender's in
 //! `model/sender.rs` and `model/acknowledged.rs`, the receiver's in `model/receiver.rs`, `model/delayed_ack.rs` and
-//! `model/window.rs`. `model/connection.rs` says who calls them when. [`Rule`] lists those that can be taken out.
+//! `model/window.rs`. `model/host.rs` says who calls them when; the programs that play on the sockets are in
+//! `model/progress.rs` and `model/relay.rs`. [`Rule`] lists those that can be taken out.
 
 mod acknowledged;
-mod connection;
 mod delayed_ack;
 mod env;
 mod facts;
+mod host;
 mod player;
 mod prediction;
+mod progress;
 mod receiver;
+mod relay;
 mod round_trip;
 mod rules;
 mod segment;

@@ -19,7 +19,8 @@ pub use story::{Story, release};
 #[cfg(test)]
 pub(crate) use story::tests as story_tests;
 
-use crate::exchange::{Exchange, Side, Sides};
+pub use crate::exchange::Socket;
+use crate::exchange::{Exchange, Side, Sides, Sockets};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -104,51 +105,6 @@ pub struct Environment {
     pub pinned: BTreeMap<String, String>,
 }
 
-/// One of the sockets of an exchange; a relay has two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Socket {
-    /// The client's.
-    Client,
-    /// The server's.
-    Server,
-    /// The relay's, towards the client.
-    RelayTowardsClient,
-    /// The relay's, towards the server.
-    RelayTowardsServer,
-}
-
-impl Socket {
-    /// The side of its own connection that the socket is on.
-    #[must_use]
-    pub fn side(self) -> Side {
-        match self {
-            Self::Client | Self::RelayTowardsServer => Side::Client,
-            Self::Server | Self::RelayTowardsClient => Side::Server,
-        }
-    }
-}
-
-impl From<Side> for Socket {
-    fn from(side: Side) -> Self {
-        match side {
-            Side::Client => Self::Client,
-            Side::Server => Self::Server,
-        }
-    }
-}
-
-impl fmt::Display for Socket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Client => "client",
-            Self::Server => "server",
-            Self::RelayTowardsClient => "relay towards the client",
-            Self::RelayTowardsServer => "relay towards the server",
-        })
-    }
-}
-
 /// One request as it went.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
@@ -182,6 +138,20 @@ pub struct Request {
     /// two threads played.
     #[serde(default)]
     pub longest_step_us: Option<u64>,
+    /// The same of a relay's two sockets, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay: Option<RelayRequest>,
+}
+
+/// What one request was at a relay's two sockets, towards the client and towards the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RelayRequest {
+    /// Both receivers just before it.
+    pub receivers: Sides<Receiver>,
+    /// Data segments that each socket sent, retransmissions left out.
+    pub data_segments: Sides<Option<u32>>,
+    /// Segments without data that each socket sent.
+    pub bare_acks: Sides<Option<u32>>,
 }
 
 /// A socket's state as a receiver.
@@ -320,7 +290,47 @@ impl SocketState {
     }
 }
 
+impl Request {
+    /// The sockets that it was played on.
+    #[must_use]
+    pub fn sockets(&self) -> Sockets<()> {
+        Sockets { client: (), server: (), relay: self.relay.map(|_| Sides::default()) }
+    }
+
+    /// Whether a socket was in pingpong mode before the request.
+    #[must_use]
+    pub fn pingpong_of(&self, socket: Socket) -> Option<bool> {
+        let relay = self.relay.map(|relay| relay.receivers);
+        Sockets { client: self.receivers.client, server: self.receivers.server, relay }.get(socket)?.pingpong
+    }
+
+    /// Data segments that a socket sent, retransmissions left out.
+    #[must_use]
+    pub fn data_segments_of(&self, socket: Socket) -> Option<u32> {
+        let Sides { client, server } = self.data_segments;
+        *Sockets { client, server, relay: self.relay.map(|relay| relay.data_segments) }.get(socket)?
+    }
+
+    /// Segments without data that a socket sent.
+    #[must_use]
+    pub fn bare_acks_of(&self, socket: Socket) -> Option<u32> {
+        let Sides { client, server } = self.bare_acks;
+        *Sockets { client, server, relay: self.relay.map(|relay| relay.bare_acks) }.get(socket)?
+    }
+}
+
 impl Observation {
+    /// What was seen of a socket; `None` for one that the exchange does not have.
+    #[must_use]
+    pub fn socket(&self, socket: Socket) -> Option<&SocketSeen> {
+        match socket {
+            Socket::Client => Some(&self.sockets.client),
+            Socket::Server => Some(&self.sockets.server),
+            Socket::RelayTowardsClient => self.relay.as_ref().map(|relay| &relay.client),
+            Socket::RelayTowardsServer => self.relay.as_ref().map(|relay| &relay.server),
+        }
+    }
+
     /// The latency of every request, microseconds, in order.
     #[must_use]
     pub fn latencies_us(&self) -> Vec<u64> {

@@ -18,12 +18,12 @@ mod ordered;
 mod threads;
 mod watch;
 
-use crate::exchange::{Exchange, Setting, Side, Sides, Step};
+use crate::exchange::{Exchange, Setting, Side, Step};
 use crate::lab::{Lab, LabError};
-use crate::observation::{Observation, Order, SCHEMA, Socket, SocketSeen};
+use crate::observation::{Observation, Order, SCHEMA, Socket, SocketSeen, SocketState};
 use crate::sys::clock;
 use crate::sys::counters::Counters;
-use boundary::{Boundary, data_segments, request};
+use boundary::{data_segments, request};
 use capture::{Clocks, Span};
 use connection::Connection;
 use std::collections::BTreeMap;
@@ -225,8 +225,7 @@ impl Play {
         let listener = connection::Listener::open(lab, &self.exchange, self.order)?;
         let mut seen = Seen::default();
         let mut requests = Vec::new();
-        let mut sockets = Sides::from_fn(|_| SocketSeen::default());
-        let mut relay = None;
+        let mut sockets = self.exchange.sockets().map(|_| SocketSeen::default());
         let mut opened_us = Vec::new();
         let mut elapsed = Duration::ZERO;
 
@@ -252,11 +251,9 @@ impl Play {
             seen.append(run.seen);
             let ends = (run.boundaries.first(), run.boundaries.last());
             let (Some(before), Some(after)) = ends else { continue };
-            for side in Side::BOTH {
-                add(&mut sockets[side], inherited[side], before, after, side, connection == 0);
-            }
-            if let Some(states) = open.relay_states() {
-                relay = Some(states);
+            for name in inherited.names() {
+                let states = [before, after].map(|boundary| boundary.states[name]);
+                add(&mut sockets[name], inherited[name], states, connection == 0);
             }
         }
         seen.fill(&mut requests, spans.first().map_or(clocks.here, |span| span.from));
@@ -274,8 +271,8 @@ impl Play {
             fresh: self.fresh,
             environment: lab.environment(),
             requests,
-            sockets,
-            relay,
+            relay: sockets.relay.take(),
+            sockets: sockets.ends(),
             opened_us,
             counters,
             cpu_us: cpu.and_then(|before| Some(microseconds(clock::thread_cpu_time().ok()?.saturating_sub(before)))),
@@ -296,18 +293,10 @@ fn changes(lab: &Lab, before: &Counters) -> Result<Option<BTreeMap<String, i64>>
     Ok(Some(changes))
 }
 
-fn add(
-    seen: &mut SocketSeen,
-    inherited: [Option<bool>; 3],
-    before: &Boundary,
-    after: &Boundary,
-    side: Side,
-    first: bool,
-) {
+fn add(seen: &mut SocketSeen, inherited: [Option<bool>; 3], [from, to]: [SocketState; 2], first: bool) {
     let total = |old: Option<u32>, change: Option<u32>| if first { change } else { Some(old? + change?) };
     let sum =
         |old, from: Option<u32>, to: Option<u32>| total(old, to.zip(from).map(|(to, from)| to.saturating_sub(from)));
-    let (from, to) = (before.states[side], after.states[side]);
     seen.data_segments = total(seen.data_segments, data_segments(&from, &to));
     seen.bare_acks = sum(seen.bare_acks, from.bare_acks(), to.bare_acks());
     seen.retransmitted = sum(seen.retransmitted, from.retransmitted, to.retransmitted);

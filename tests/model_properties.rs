@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use smallwrites::exchange::{Exchange, Opt, Script, Setting, Side, Sides, Step};
+use smallwrites::exchange::{Exchange, Opt, Relay, Script, Setting, Side, Sides, Sockets, Step};
 use smallwrites::model::{Ended, Event, Facts, Prediction, predict};
 
 const REQUESTS: u32 = 6;
@@ -104,6 +104,11 @@ fn both_at_once(may: May) -> impl Strategy<Value = Exchange> {
     })
 }
 
+/// The same with a relay between the two.
+fn relayed(exchange: Exchange, towards_client: Vec<Setting>, towards_server: Vec<Setting>) -> Exchange {
+    Exchange { relay: Some(Relay { towards_client, towards_server }), ..exchange }
+}
+
 fn run(exchange: &Exchange, facts: &Facts) -> Prediction {
     predict(exchange, facts, REQUESTS).expect("predictable")
 }
@@ -111,7 +116,7 @@ fn run(exchange: &Exchange, facts: &Facts) -> Prediction {
 /// Delayed ACKs waited for in each request, by the side that was held.
 fn quanta(prediction: &Prediction) -> Vec<Sides<usize>> {
     let held_by = |request: &smallwrites::model::Request, side: Side| {
-        request.waits.iter().filter(|wait| wait.ended_by == Ended::DelayedAck(side.peer())).count()
+        request.waits.iter().filter(|wait| wait.ended_by == Ended::DelayedAck(side.peer().into())).count()
     };
     prediction.requests.iter().map(|request| Sides::from_fn(|side| held_by(request, side))).collect()
 }
@@ -140,17 +145,44 @@ proptest! {
         let mut written = Sides { client: 0, server: 0 };
         for moment in prediction.timeline.moments() {
             match moment.event {
-                Event::Write { bytes, .. } => written[moment.side] += u64::from(bytes),
+                Event::Write { bytes, .. } => written[moment.socket.side()] += u64::from(bytes),
                 Event::Data { from, bytes, .. } => {
-                    prop_assert_eq!(from, left[moment.side]);
-                    left[moment.side] += u64::from(bytes);
-                    prop_assert!(left[moment.side] <= written[moment.side]);
+                    prop_assert_eq!(from, left[moment.socket.side()]);
+                    left[moment.socket.side()] += u64::from(bytes);
+                    prop_assert!(left[moment.socket.side()] <= written[moment.socket.side()]);
                 }
                 _ => {}
             }
         }
         prop_assert_eq!(left, written);
         prop_assert_eq!(left.client, exchange.client.written() * u64::from(REQUESTS));
+    }
+
+    #[test]
+    fn a_relay_forwards_every_byte(
+        exchange in request_and_answer(ANYTHING, 2), relay in (opened(ANYTHING), opened(ANYTHING)), facts in facts(),
+    ) {
+        let exchange = relayed(exchange, relay.0, relay.1);
+        let prediction = run(&exchange, &facts);
+        prop_assert_eq!(prediction.stuck, None);
+        let mut left = exchange.sockets().map(|_| 0);
+        for moment in prediction.timeline.moments() {
+            if let Event::Data { from, bytes, .. } = moment.event {
+                prop_assert_eq!(from, left[moment.socket]);
+                left[moment.socket] += u64::from(bytes);
+            }
+        }
+        let [client, server] = Side::BOTH.map(|side| exchange.script(side).written() * u64::from(REQUESTS));
+        prop_assert_eq!(left, Sockets { client, server, relay: Some(Sides { client: server, server: client }) });
+    }
+
+    #[test]
+    fn nodelay_at_every_socket_never_stalls_through_a_relay(
+        exchange in prop_oneof![request_and_answer(PLAIN, 2).boxed(), both_at_once(PLAIN).boxed()], facts in facts(),
+    ) {
+        let nodelay = || vec![Setting::new(Opt::NoDelay, 1)];
+        let exchange = relayed(exchange.with_option(&Side::BOTH, Opt::NoDelay, 1), nodelay(), nodelay());
+        prop_assert!(never_stalls(&run(&exchange, &facts)));
     }
 
     #[test]

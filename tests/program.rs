@@ -145,6 +145,26 @@ fn try_in_json_has_the_promised_keys() {
     }
 }
 
+/// Without a socket, so on any machine: a relay's two are predicted like the ends'.
+#[test]
+fn a_prediction_covers_the_sockets_of_a_relay() {
+    let exchange = "C: [nodelay] W75 R83 / relay: / S: [nodelay] R75 W79 P1 W4";
+    let arguments = ["try", exchange, "--predict-only", "--requests", "8"];
+    let ran = run(&mut smallwrites(arguments));
+    let text = ran.fine();
+    for line in [
+        "model     all-but-first · 1×40ms",
+        "segments  client 8, relay towards the client 16, relay towards the server 8, server 16 with data",
+        "      2     0 relay towards the client holds 4",
+        "      2    11 client                   delayed-ACK timer",
+    ] {
+        assert!(text.lines().any(|written| written == line), "{line} is missing\n{text}");
+    }
+    let json = run(&mut smallwrites(arguments.into_iter().chain(["--format", "json"]))).json();
+    assert_eq!(json["relay"]["client"]["data_segments"], 16, "towards the client");
+    assert_eq!(json["relay"]["server"]["data_segments"], 8, "towards the server");
+}
+
 /// Each option reaches the exchange.
 #[rstest]
 #[case::ipv6(&["--ipv6"], "/observation/environment/family", "IPv6".into())]

@@ -5,7 +5,7 @@ use super::arguments::Try;
 use serde::Serialize;
 use smallwrites::agreement;
 use smallwrites::kernel::Kernel;
-use smallwrites::model::{self, Facts, Prediction};
+use smallwrites::model::{self, Facts};
 use smallwrites::observation::Observation;
 use smallwrites::report::Format;
 use std::fmt::Write;
@@ -22,8 +22,7 @@ pub(super) struct Beside {
 
 /// Holds the model against an observation.
 pub(super) fn beside(seen: &Observation, kernel: &Kernel) -> Beside {
-    let requests = u32::try_from(seen.requests.len()).unwrap_or(u32::MAX);
-    let predicted = match model::predict(&seen.exchange, &agreement::facts(kernel, seen), requests) {
+    let predicted = match agreement::predicted(kernel, seen) {
         Ok(predicted) => predicted,
         Err(error) => return Beside { verdict: None, agrees: None, differences: vec![error.to_string()] },
     };
@@ -57,35 +56,37 @@ pub(super) fn alone(options: &Try) -> Result<String, Trouble> {
             _ => return Err(Trouble::Usage(format!("the model has no rule for {name}"))),
         }
     }
-    let predicted = model::predict(&options.exchange, &facts, options.requests);
-    let predicted = predicted.map_err(|error| Trouble::Usage(error.to_string()))?;
+    let (connections, each) = if options.fresh { (options.requests, 1) } else { (1, options.requests) };
+    let predicted = model::predict(&options.exchange, &facts, each);
+    let predicted = predicted.map_err(|error| Trouble::Usage(error.to_string()))?.repeated(connections);
     let verdict = agreement::outlook(&predicted).to_string();
+    let sockets = options.exchange.sockets();
+    let segments = sockets.map(|at| predicted.requests.iter().map(|request| request.data_segments[at]).sum::<u32>());
     if options.format == Format::Json {
-        let written = serde_json::json!({
+        let mut written = serde_json::json!({
             "exchange": options.exchange.to_string(),
             "verdict": verdict,
-            "client": { "data_segments": segments(&predicted, |request| request.data_segments.client) },
-            "server": { "data_segments": segments(&predicted, |request| request.data_segments.server) },
+            "client": { "data_segments": segments.client },
+            "server": { "data_segments": segments.server },
             "timeline": predicted.timeline.moments().iter().map(ToString::to_string).collect::<Vec<_>>(),
         });
+        if let Some(relay) = segments.relay {
+            written["relay"] = serde_json::json!({
+                "client": { "data_segments": relay.client },
+                "server": { "data_segments": relay.server },
+            });
+        }
         return Ok(serde_json::to_string_pretty(&written).unwrap_or_default() + "\n");
     }
     let mut out = format!("exchange  {}\nmodel     {verdict}\n", options.exchange);
-    let _ = writeln!(
-        out,
-        "segments  client {}, server {} with data\n",
-        segments(&predicted, |request| request.data_segments.client),
-        segments(&predicted, |request| request.data_segments.server)
-    );
-    let _ = writeln!(out, "{:>7} {:>5} {:<6} what happens", "request", "tick", "side");
+    let sent: Vec<String> = sockets.names().map(|at| format!("{at} {}", segments[at])).collect();
+    let _ = writeln!(out, "segments  {} with data\n", sent.join(", "));
+    let width = predicted.timeline.width();
+    let _ = writeln!(out, "{:>7} {:>5} {:<width$} what happens", "request", "tick", "socket");
     for moment in predicted.timeline.moments().iter().take_while(|moment| moment.request < 3) {
-        let _ = writeln!(out, "    {moment}");
+        let _ = writeln!(out, "    {moment:width$}");
     }
     Ok(out)
-}
-
-fn segments(predicted: &Prediction, of: impl Fn(&model::Request) -> u32) -> u32 {
-    predicted.requests.iter().map(of).sum()
 }
 
 fn number(name: &str, value: &str) -> Result<u8, Trouble> {

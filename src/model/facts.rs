@@ -1,6 +1,6 @@
 //! Facts of the running kernel that the rules need: given as data, never read here.
 
-use crate::exchange::{Exchange, Side, Sides};
+use crate::exchange::{Exchange, Side, Sides, Socket, Sockets};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of the timestamp option in every segment, padding included (RFC 7323 section 3.2).
@@ -31,8 +31,9 @@ pub struct Facts {
     pub timestamps: bool,
     /// Kernel memory that a segment costs beyond its payload (its *truesize* less its length), in bytes.
     pub overhead: u32,
-    /// Each side's own figures.
-    pub start: Sides<Start>,
+    /// Each socket's own figures. A relay's sockets, where these are missing, begin as an end on their side of a
+    /// connection does.
+    pub start: Sockets<Start>,
 }
 
 /// One socket's figures when the first request begins, most of them fields of `TCP_INFO`.
@@ -90,15 +91,27 @@ impl Facts {
             quickack_route: false,
             timestamps: true,
             overhead: 832,
-            start: loopback_start(payload),
+            start: loopback_start(payload).into(),
         }
     }
 
     /// What [`loopback`](Self::loopback) says for the segment size that the exchange itself pins with `mss=N`.
     #[must_use]
     pub fn loopback_for(exchange: &Exchange) -> Self {
-        let pinned = Side::BOTH.into_iter().filter_map(|side| exchange.script(side).mss()).min();
-        Self::loopback(pinned.and_then(|bytes| u32::try_from(bytes).ok()))
+        let [client, server] =
+            Side::BOTH.map(|side| exchange.script(side).mss().and_then(|bytes| u32::try_from(bytes).ok()));
+        if exchange.relay.is_none() {
+            return Self::loopback([client, server].into_iter().flatten().min());
+        }
+        // Each end agrees with the relay only.
+        let (front, back) = (Self::loopback(client), Self::loopback(server).start);
+        let relay = Sides { client: front.start.server, server: back.client };
+        Self { start: Sockets { client: front.start.client, relay: Some(relay), server: back.server }, ..front }
+    }
+
+    /// The figures of one socket.
+    pub(super) fn start_of(&self, socket: Socket) -> &Start {
+        self.start.get(socket).unwrap_or(&self.start[socket.side().into()])
     }
 
     /// Bytes of a segment's TCP header, options included.
@@ -174,7 +187,7 @@ mod tests {
             (Some(8000), (7988, 7988), (64512, 63904), 57548, (57548, 57548)),
             (Some(30000), (29988, 29988), (60416, 59976), 59976, (59976, 59976)),
         ] {
-            let Sides { client, server } = Facts::loopback(maxseg).start;
+            let Sides { client, server } = Facts::loopback(maxseg).start.ends();
             assert_eq!((client.mss, server.mss), mss, "{maxseg:?}");
             assert_eq!((client.rcv_wnd, server.rcv_wnd), wnd, "{maxseg:?}");
             assert_eq!((server.snd_wnd, client.snd_wnd), wnd, "{maxseg:?}");

@@ -1,7 +1,7 @@
 //! What the model says will be seen.
 
 use super::timeline::Timeline;
-use crate::exchange::{Opt, Side, Sides};
+use crate::exchange::{Opt, Sides, Socket, Sockets};
 
 /// What will be seen of an exchange, request by request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,28 +14,39 @@ pub struct Prediction {
     pub timeline: Timeline,
 }
 
+impl Prediction {
+    /// The same requests over again, each time on a connection of its own. The timeline keeps the first time.
+    #[must_use]
+    pub fn repeated(self, times: u32) -> Self {
+        let requests = (0..times).flat_map(|_| self.requests.iter().cloned()).collect();
+        Self { requests, ..self }
+    }
+}
+
 /// What will be seen of one request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
-    /// The times at which neither side could go on, in order.
+    /// The times at which nobody could go on, in order.
     pub waits: Vec<Wait>,
     /// Bytes still in the writer's socket when each write returned (`SIOCOUTQNSD`), in order.
-    pub held: Sides<Vec<u64>>,
-    /// Delayed-ACK timers that had to send an ACK, by the side that sent it.
-    pub delayed_acks: Sides<u32>,
+    pub held: Sockets<Vec<u64>>,
+    /// Delayed-ACK timers that had to send an ACK, by the socket that sent it.
+    pub delayed_acks: Sockets<u32>,
     /// Segments with data sent (`tcpi_data_segs_out`).
-    pub data_segments: Sides<u32>,
+    pub data_segments: Sockets<u32>,
     /// Segments without data sent.
-    pub bare_acks: Sides<u32>,
-    /// Whether each side was in pingpong mode before the request (`getsockopt(TCP_QUICKACK)` gives 0).
-    pub pingpong_before: Sides<bool>,
-    /// Whether each side is in pingpong mode after the request.
-    pub pingpong_after: Sides<bool>,
+    pub bare_acks: Sockets<u32>,
+    /// Whether each socket was in pingpong mode before the request (`getsockopt(TCP_QUICKACK)` gives 0).
+    pub pingpong_before: Sockets<bool>,
+    /// Whether each socket is in pingpong mode after the request.
+    pub pingpong_after: Sockets<bool>,
     /// Quick ACKs left after the request.
-    pub quick_acks: Sides<u32>,
+    pub quick_acks: Sockets<u32>,
 }
 
-/// A time at which neither side could go on.
+/// A time at which neither side could go on, nor a relay between them.
+///
+/// Of two timers that end it in the same tick, each at a hold of its own, the second is a wait of no ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Wait {
     /// How long, in ticks.
@@ -47,10 +58,10 @@ pub struct Wait {
 /// What ended a [`Wait`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ended {
-    /// This side's delayed ACK let the other send what it held: a stall of one quantum.
-    DelayedAck(Side),
-    /// This side's persist timer sent what it held: the 200 ms of a forgotten cork.
-    PersistTimer(Side),
+    /// This socket's delayed ACK let its peer send what it held: a stall of one quantum.
+    DelayedAck(Socket),
+    /// This socket's persist timer sent what it held: the 200 ms of a forgotten cork.
+    PersistTimer(Socket),
     /// A pause of a script was over.
     Pause,
 }
@@ -67,9 +78,6 @@ pub struct Stuck {
 /// What the model has no rules for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Unpredictable {
-    /// A relay makes two connections of one.
-    #[error("the model follows one connection, and a relay makes two")]
-    Relay,
     /// A long file is sent pipe by pipe, and kernels part over what is asked for past its end.
     #[error("the model has no rules for a sendfile (F) of more than 65536 bytes, or past the end of its file")]
     SendFile,
@@ -82,6 +90,26 @@ pub enum Unpredictable {
 }
 
 impl Request {
+    /// A request of which nothing has happened yet.
+    pub(super) fn of(sockets: Sockets<()>) -> Self {
+        Self {
+            waits: Vec::new(),
+            held: sockets.map(|_| Vec::new()),
+            delayed_acks: sockets.map(|_| 0),
+            data_segments: sockets.map(|_| 0),
+            bare_acks: sockets.map(|_| 0),
+            pingpong_before: sockets.map(|_| false),
+            pingpong_after: sockets.map(|_| false),
+            quick_acks: sockets.map(|_| 0),
+        }
+    }
+
+    /// Delayed-ACK timers that had to send an ACK, at whichever socket.
+    #[must_use]
+    pub fn delayed_acks(&self) -> u32 {
+        self.delayed_acks.names().map(|at| self.delayed_acks[at]).sum()
+    }
+
     /// How many times the request waits for a delayed ACK: its *quanta* of 40 ms.
     #[must_use]
     pub fn quanta(&self) -> usize {

@@ -1,4 +1,4 @@
-//! One end of the connection: a sender, a receiver, and the lock between a system call and what arrives meanwhile.
+//! One end of a connection: a sender, a receiver, and the lock between a system call and what arrives meanwhile.
 
 use super::env::Env;
 use super::facts::Start;

@@ -4,6 +4,7 @@ use super::*;
 
 mod examples;
 mod field_cases;
+mod relay;
 mod rules;
 mod switches;
 
@@ -18,6 +19,6 @@ fn requests(text: &str, facts: &Facts, number: u32) -> Vec<Request> {
     prediction.requests
 }
 
-fn each<T>(requests: &[Request], figure: impl FnMut(&Request) -> T) -> Vec<T> {
-    requests.iter().map(figure).collect()
+fn each<U, T>(all: &[U], figure: impl FnMut(&U) -> T) -> Vec<T> {
+    all.iter().map(figure).collect()
 }

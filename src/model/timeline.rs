@@ -1,9 +1,9 @@
 //! What happened, event by event, in a form that two runs can be laid side by side in.
 
-use crate::exchange::{Opt, Setting, Side};
+use crate::exchange::{Opt, Setting, Socket};
 use std::fmt;
 
-/// Something that happened on one side.
+/// Something that happened at one socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Event {
     /// The program wrote; `more` is `MSG_MORE`.
@@ -32,7 +32,7 @@ pub enum Event {
     },
     /// Data left.
     Data {
-        /// Position of the first byte in the side's stream, from 0.
+        /// Position of the first byte in the socket's stream, from 0.
         from: u64,
         /// Bytes of payload.
         bytes: u32,
@@ -47,15 +47,15 @@ pub enum Event {
     PersistTimer,
 }
 
-/// An [`Event`] with its time and side; printed as one line.
+/// An [`Event`] with its time and socket; printed as one line, in which the socket takes the width that is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Moment {
     /// The request that it belongs to, from 0.
     pub request: u32,
     /// Ticks since the first request began.
     pub tick: u64,
-    /// On which side.
-    pub side: Side,
+    /// At which socket.
+    pub socket: Socket,
     /// What happened.
     pub event: Event,
 }
@@ -74,6 +74,12 @@ impl Timeline {
         &self.moments
     }
 
+    /// Characters that the longest name of a socket takes.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.moments.iter().map(|moment| moment.socket.to_string().len()).max().unwrap_or(0)
+    }
+
     pub(super) fn begin(&mut self, request: u32) {
         self.request = request;
         if self.moments.capacity() == 0 {
@@ -81,20 +87,22 @@ impl Timeline {
         }
     }
 
-    pub(super) fn push(&mut self, tick: u64, side: Side, event: Event) {
-        self.moments.push(Moment { request: self.request, tick, side, event });
+    pub(super) fn push(&mut self, tick: u64, socket: Socket, event: Event) {
+        self.moments.push(Moment { request: self.request, tick, socket, event });
     }
 }
 
 impl fmt::Display for Timeline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.moments.iter().try_for_each(|moment| writeln!(f, "{moment}"))
+        let width = self.width();
+        self.moments.iter().try_for_each(|moment| writeln!(f, "{moment:width$}"))
     }
 }
 
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:>3} {:>5} {:<6} {}", self.request + 1, self.tick, self.side, self.event)
+        let width = f.width().unwrap_or(0);
+        write!(f, "{:>3} {:>5} {:<width$} {}", self.request + 1, self.tick, self.socket, self.event)
     }
 }
 

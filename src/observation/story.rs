@@ -162,6 +162,7 @@ pub(crate) mod tests {
                 blocked: None,
                 listed: None,
                 longest_step_us: None,
+                relay: None,
                 data_segments: Default::default(),
                 bare_acks: Default::default(),
                 delayed_acks: Some(1),

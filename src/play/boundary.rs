@@ -1,20 +1,20 @@
 //! What is looked at between two requests.
 
 use super::microseconds;
-use crate::exchange::{Side, Sides};
+use crate::exchange::{Sides, Sockets};
 use crate::lab::Lab;
-use crate::observation::{Listed, PendingTimer, Receiver, Request, SocketState};
+use crate::observation::{Listed, PendingTimer, Receiver, RelayRequest, Request, SocketState};
 use crate::sys::tcp_info::TcpInfo;
 use crate::sys::{clock, diag, options, options::SocketOption};
 use socket2::Socket;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// Both sockets and the counters at one moment.
+/// All sockets and the counters at one moment.
 #[derive(Debug, Clone)]
 pub(super) struct Boundary {
-    pub(super) states: Sides<SocketState>,
-    receivers: Sides<Receiver>,
+    pub(super) states: Sockets<SocketState>,
+    receivers: Sockets<Receiver>,
     delayed_acks: Option<u64>,
     run_queue: Option<Duration>,
 }
@@ -35,20 +35,19 @@ impl Boundary {
     pub(super) fn glance(client: impl AsFd, server: impl AsFd) -> Self {
         let receiver = |pingpong| Receiver { pingpong, ato_us: None };
         Self {
-            states: Sides::default(),
-            receivers: Sides { client: receiver(pingpong(client)), server: receiver(pingpong(server)) },
+            states: Sockets::default(),
+            receivers: Sides { client: receiver(pingpong(client)), server: receiver(pingpong(server)) }.into(),
             delayed_acks: None,
             run_queue: None,
         }
     }
 
-    pub(super) fn look(lab: &Lab, client: impl AsFd, server: impl AsFd) -> Self {
-        let ends = Sides { client: client.as_fd(), server: server.as_fd() };
+    pub(super) fn look(lab: &Lab, sockets: &Sockets<&Socket>) -> Self {
         let delayed_acks = lab.counters_named(None, &["TcpExtDelayedACKs"]).and_then(|values| values[0]);
-        let states = Sides::from_fn(|side| state(ends[side]));
+        let states = sockets.map(|name| state(sockets[name]));
         Self {
             states,
-            receivers: Sides::from_fn(|side| Receiver { pingpong: pingpong(ends[side]), ato_us: states[side].ato_us }),
+            receivers: states.map(|name| Receiver { pingpong: pingpong(sockets[name]), ato_us: states[name].ato_us }),
             delayed_acks,
             run_queue: clock::run_queue_delay().ok(),
         }
@@ -57,23 +56,31 @@ impl Boundary {
 
 /// The record of the request between two boundaries; writes and holds are filled in later.
 pub(super) fn request(number: u32, before: &Boundary, after: &Boundary, lap: &Lap, origin: Instant) -> Request {
-    let grown = |count: fn(&SocketState) -> Option<u32>, side: Side| {
-        Some(count(&after.states[side])?.saturating_sub(count(&before.states[side])?))
-    };
+    let bare_acks = before.states.map(|name| {
+        let count = SocketState::bare_acks;
+        Some(count(after.states.get(name)?)?.saturating_sub(count(&before.states[name])?))
+    });
+    let segments = before.states.map(|name| data_segments(&before.states[name], after.states.get(name)?));
+    let of_relay = before.receivers.relay.zip(segments.relay).zip(bare_acks.relay);
     Request {
         number,
         at_us: lap.started.map_or(0, |started| microseconds(started.saturating_duration_since(origin))),
         latency_us: microseconds(lap.latency),
-        receivers: before.receivers,
+        receivers: before.receivers.ends(),
         writes: Vec::new(),
         holds: Vec::new(),
         blocked: lap.blocked,
         listed: lap.listed,
         longest_step_us: lap.longest_step.map(microseconds),
-        data_segments: Sides::from_fn(|side| data_segments(&before.states[side], &after.states[side])),
-        bare_acks: Sides::from_fn(|side| grown(SocketState::bare_acks, side)),
+        data_segments: segments.ends(),
+        bare_acks: bare_acks.ends(),
         delayed_acks: difference(before.delayed_acks, after.delayed_acks),
         run_queue_us: before.run_queue.zip(after.run_queue).map(|(from, to)| microseconds(to.saturating_sub(from))),
+        relay: of_relay.map(|((receivers, data_segments), bare_acks)| RelayRequest {
+            receivers,
+            data_segments,
+            bare_acks,
+        }),
     }
 }
 

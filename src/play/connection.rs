@@ -1,10 +1,10 @@
 //! Opening connections: the options that come before, the handshake, the options that come after.
 
 use super::endpoint::{Endpoint, set};
-use super::{PlayError, Waiting, boundary, call};
-use crate::exchange::{Exchange, Opt, Relay, Script, Setting, Side, Sides};
+use super::{PlayError, Waiting, call};
+use crate::exchange::{Exchange, Opt, Script, Setting, Side, Sides, Sockets};
 use crate::lab::Lab;
-use crate::observation::{Order, Socket as Name, SocketSeen};
+use crate::observation::{Order, Socket as Name};
 use crate::sys::options::{self, SocketOption};
 use crate::sys::transfer::{self, Interest};
 use socket2::{SockAddr, Socket};
@@ -33,7 +33,7 @@ pub(super) struct Connection {
     /// From `connect` to the accepted socket.
     pub(super) opened: Duration,
     /// `TCP_NODELAY`, `TCP_CORK` and `TCP_QUICKACK` before any option was set on the open connection.
-    pub(super) inherited: Sides<[Option<bool>; 3]>,
+    pub(super) inherited: Sockets<[Option<bool>; 3]>,
 }
 
 /// The relay's two sockets.
@@ -69,20 +69,25 @@ impl Connection {
         deadline: Duration,
     ) -> Result<Self, PlayError> {
         let started = Instant::now();
-        let (client, server, relay) = match (&exchange.relay, &listener.relay) {
-            (Some(options), Some(front)) => {
+        let (client, server, relay) = match &listener.relay {
+            Some(front) => {
                 let (client, towards_client) = connect(lab, front, &exchange.client, Name::Client, deadline)?;
                 let (towards_server, server) =
                     connect(lab, &listener.server, &Script::default(), Name::RelayTowardsServer, deadline)?;
-                (client, server, Some(relay(options, towards_client, towards_server)?))
+                (client, server, Some(Between { towards_client, towards_server }))
             }
-            _ => {
+            None => {
                 let (client, server) = connect(lab, &listener.server, &exchange.client, Name::Client, deadline)?;
                 (client, server, None)
             }
         };
         let opened = started.elapsed();
-        let inherited = Sides { client: inherited(&client), server: inherited(&server) };
+        let open = sockets(&client, &server, relay.as_ref());
+        let inherited = open.map(|name| inherited(open[name]));
+        if let (Some(options), Some(relay)) = (&exchange.relay, &relay) {
+            set_all(&relay.towards_client, Name::RelayTowardsClient, &options.towards_client)?;
+            set_all(&relay.towards_server, Name::RelayTowardsServer, &options.towards_server)?;
+        }
         for (socket, script, name) in
             [(&client, &exchange.client, Name::Client), (&server, &exchange.server, Name::Server)]
         {
@@ -99,16 +104,12 @@ impl Connection {
             inherited,
         })
     }
+}
 
-    pub(super) fn relay_states(&self) -> Option<Sides<SocketSeen>> {
-        let relay = self.relay.as_ref()?;
-        let seen = |socket: &Socket| {
-            let [nodelay, cork, quickack] = inherited(socket);
-            let after = boundary::state(socket);
-            SocketSeen { nodelay, cork, quickack, after, data_segments: after.data_segments(), ..SocketSeen::default() }
-        };
-        Some(Sides { client: seen(&relay.towards_client), server: seen(&relay.towards_server) })
-    }
+/// Every socket that is open.
+pub(super) fn sockets<'a>(client: &'a Socket, server: &'a Socket, relay: Option<&'a Between>) -> Sockets<&'a Socket> {
+    let relay = relay.map(|relay| Sides { client: &relay.towards_client, server: &relay.towards_server });
+    Sockets { client, server, relay }
 }
 
 fn listen(lab: &Lab, script: &Script, name: Name) -> Result<Socket, PlayError> {
@@ -169,12 +170,6 @@ fn early(socket: &Socket, script: &Script, name: Name) -> Result<(), PlayError> 
         set(socket, name, Setting::new(Opt::Mss, mss))?;
     }
     set_all(socket, name, script.bound.iter().filter(|setting| setting.option != Opt::Mss))
-}
-
-fn relay(options: &Relay, towards_client: Socket, towards_server: Socket) -> Result<Between, PlayError> {
-    set_all(&towards_client, Name::RelayTowardsClient, &options.towards_client)?;
-    set_all(&towards_server, Name::RelayTowardsServer, &options.towards_server)?;
-    Ok(Between { towards_client, towards_server })
 }
 
 fn set_all<'a>(socket: &Socket, name: Name, settings: impl IntoIterator<Item = &'a Setting>) -> Result<(), PlayError> {

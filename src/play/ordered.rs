@@ -5,7 +5,7 @@
 //! go on does the thread wait, for the kernel or for a pause.
 
 use super::boundary::{Boundary, Lap, listed, state};
-use super::connection::{Between, Connection};
+use super::connection::{self, Between, Connection};
 use super::endpoint::{Attempt, Endpoint, Need};
 use super::watch::{Before, Seen, Watch};
 use super::{Play, PlayError, call};
@@ -35,9 +35,10 @@ pub(super) fn run(
     requests: u32,
 ) -> Result<Run, PlayError> {
     let Connection { client, server, relay, .. } = connection;
-    let sockets = Sockets::clone_of(client, server, relay.as_ref())?;
+    let relay = relay.as_ref();
+    let sockets = Sockets::clone_of(client, server, relay)?;
     let mut player = Player {
-        relay: relay.as_ref(),
+        relay,
         watches: sockets.watches(lab),
         deadline: play.deadline,
         listed: play.listed,
@@ -45,13 +46,13 @@ pub(super) fn run(
         stepped: Instant::now(),
         longest_step: Duration::ZERO,
     };
-    let mut boundaries = vec![Boundary::look(lab, &client.socket, &server.socket)];
+    let mut boundaries = vec![Boundary::look(lab, &connection::sockets(&client.socket, &server.socket, relay))];
     let mut latencies = Vec::new();
     for request in first..first + requests {
         player.request = request;
         lab.begin(request + 1);
         let mut lap = player.request(client, server)?;
-        boundaries.push(Boundary::look(lab, &client.socket, &server.socket));
+        boundaries.push(Boundary::look(lab, &connection::sockets(&client.socket, &server.socket, relay)));
         // A timer that fires between two requests may be counted in either.
         lap.longest_step = lap.longest_step.max(Some(player.stepped.elapsed()));
         latencies.push(lap);

@@ -50,14 +50,15 @@ pub(super) fn run(
                 played.map(|()| playing_server.watch)
             });
         let server = server.map_err(call("start a thread"))?;
-        let mut boundaries = vec![Boundary::look(lab, &sockets.client, &sockets.server)];
+        let ends = Sides { client: &sockets.client, server: &sockets.server }.into();
+        let mut boundaries = vec![Boundary::look(lab, &ends)];
         let mut latencies = Vec::with_capacity(requests as usize);
         let played: Result<(), PlayError> = (0..requests).try_for_each(|request| {
             lab.begin(first + request + 1);
             latencies.push(playing_client.request(client, request)?);
             boundaries.push(match order {
                 Order::Free if request + 1 < requests => Boundary::glance(&sockets.client, &sockets.server),
-                _ => Boundary::look(lab, &sockets.client, &sockets.server),
+                _ => Boundary::look(lab, &ends),
             });
             Ok(())
         });

@@ -2,14 +2,15 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use smallwrites::exchange::{Exchange, Opt, Script, Setting, Side, Sides, Step};
+use smallwrites::exchange::{Exchange, Opt, Relay, Script, Setting, Side, Sides, Step};
 use std::fmt;
 
-/// An exchange as it was drawn: turns that write and read, and options.
+/// An exchange as it was drawn: turns that write and read, options, perhaps a relay.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pinned: bool,
     once: Sides<Vec<Setting>>,
+    relay: Option<Relay>,
     turns: Vec<Turn>,
 }
 
@@ -45,10 +46,14 @@ const LOOPBACK_MSS: u32 = 32_741;
 /// What a client writes in a request, at most: a model without a send buffer has no say beyond it.
 const MOST_BYTES: u32 = 90_000;
 
+/// The share of cases in which a relay stands between the two.
+const RELAYED: f64 = 0.25;
+
 /// Any case.
 pub(crate) fn any() -> impl Strategy<Value = Case> {
-    (any::pinned(), any::once(), any::once(), vec(any::turn(), 1..=4))
-        .prop_map(|(pinned, client, server, turns)| Case { pinned, once: Sides { client, server }, turns })
+    (any::pinned(), any::once(), any::once(), any::relay(), vec(any::turn(), 1..=4)).prop_map(
+        |(pinned, client, server, relay, turns)| Case { pinned, once: Sides { client, server }, relay, turns },
+    )
 }
 
 mod any {
@@ -65,6 +70,20 @@ mod any {
             1 => Just(vec![Setting::new(Opt::Cork, 1)]),
             1 => Just(vec![Setting::new(Opt::QuickAck, 0)]),
         ]
+    }
+
+    /// No cork: its 200 ms and another's on the other connection end in the order of what the kernel measured.
+    pub(super) fn relay() -> impl Strategy<Value = Option<Relay>> {
+        let option = || {
+            prop_oneof![
+                2 => Just(Vec::new()),
+                1 => Just(vec![Setting::new(Opt::NoDelay, 1)]),
+                1 => Just(vec![Setting::new(Opt::QuickAck, 0)]),
+            ]
+        };
+        let relay = (option(), option());
+        let relay = relay.prop_map(|(towards_client, towards_server)| Relay { towards_client, towards_server });
+        prop::option::weighted(RELAYED, relay)
     }
 
     pub(super) fn turn() -> impl Strategy<Value = Turn> {
@@ -113,7 +132,7 @@ impl Case {
         for turn in &self.turns {
             turn.act(&mut sides, mss);
         }
-        Exchange { client: sides.client, relay: None, server: sides.server }
+        Exchange { client: sides.client, relay: self.relay.clone(), server: sides.server }
     }
 }
 

@@ -107,6 +107,7 @@ fn request() -> Request {
         blocked: None,
         listed: None,
         longest_step_us: None,
+        relay: None,
         data_segments: Sides::default(),
         bare_acks: Sides::default(),
         delayed_acks: None,

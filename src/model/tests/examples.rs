@@ -24,7 +24,7 @@ fn client_held(request: &Request) -> Vec<u64> {
 }
 
 fn delayed(request: &Request) -> u32 {
-    request.delayed_acks.client + request.delayed_acks.server
+    request.delayed_acks()
 }
 
 const NEVER: Vec<u64> = Vec::new();
@@ -35,7 +35,7 @@ fn example_01_write_write_read() {
     first_then(&each(&requests, client_held), vec![0, 0], vec![0, 10]);
     first_then(&each(&requests, delayed), 0, 1);
     first_then(&each(&requests, waits), NEVER, vec![11]);
-    assert!(requests.iter().all(|r| r.data_segments == Sides { client: 2, server: 1 }));
+    assert!(requests.iter().all(|r| r.data_segments == Sides { client: 2, server: 1 }.into()));
     assert_eq!(each(&requests, |r| r.quick_acks.server), [14, 12, 10, 8, 6, 4]);
     assert!(requests.iter().all(|r| r.bare_acks.server == 2));
 }

@@ -1,6 +1,7 @@
 //! Write patterns behind public reports of the stall, eight requests each, with the pattern that was seen.
 
 use super::*;
+use crate::exchange::Socket;
 
 /// How many delayed ACKs each of eight requests waits for.
 fn quanta(text: &str) -> Vec<usize> {
@@ -118,6 +119,23 @@ fn a_server_that_thinks_after_a_split_request() {
     let longer = "C: W100 W50 R20 / S: R150 P60 W20";
     assert_eq!(quanta(longer), NONE);
     assert_eq!(waited(longer), [15; 8]);
+}
+
+#[test]
+fn a_relay_without_nodelay_between_two_ends_that_have_it() {
+    let text = "C: [nodelay] W75 R83 / relay: / S: [nodelay] R75 W79 P1 W4";
+    assert_eq!(quanta(text), ALL_BUT_FIRST);
+    for request in &requests(text, &Facts::loopback_for(&exchange(text)), 8)[1..] {
+        assert_eq!(request.held[Socket::RelayTowardsClient], [0, 4]);
+        assert_eq!(request.held[Socket::Server], [0, 0]);
+        assert_eq!(each(&request.waits, |wait| wait.ended_by), [Ended::Pause, Ended::DelayedAck(Socket::Client)]);
+    }
+}
+
+#[test]
+fn a_relay_with_nodelay_towards_the_client() {
+    assert_eq!(quanta("C: [nodelay] W75 R83 / relay: C[nodelay] / S: [nodelay] R75 W79 P1 W4"), NONE);
+    assert_eq!(quanta("C: [nodelay] W75 R83 / relay: S[nodelay] / S: [nodelay] R75 W79 P1 W4"), ALL_BUT_FIRST);
 }
 
 #[test]

@@ -1,22 +1,23 @@
-//! The two sockets and the path between them: the kernel's order of events at an arrival, when a timer fires and when
-//! something is sent. The rules themselves are methods of [`Sender`](super::sender::Sender) and
+//! The host that all sockets are on, and the path between them: the kernel's order of events at an arrival, when a timer
+//! fires and when something is sent. The rules themselves are methods of [`Sender`](super::sender::Sender) and
 //! [`Receiver`](super::receiver::Receiver); here is only who calls them when.
 
 use super::delayed_ack::AckDecision;
 use super::env::Env;
 use super::facts::Facts;
+use super::prediction::Ended;
 use super::rules::{Rule, Rules};
 use super::segment::Segment;
 use super::sender::{PUSH, Piece, Retransmit};
 use super::socket::Socket;
 use super::timeline::{Event, Timeline};
-use crate::exchange::{Side, Sides};
+use crate::exchange::{Socket as Name, Sockets};
 use std::collections::VecDeque;
 
 /// The memory that a waiting bare ACK counts for (`skb_set_tcp_pure_ack`).
 const BARE_ACK_TRUESIZE: u32 = 2;
 
-/// What one side has done since the connection began.
+/// What one socket has done since its connection began.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
     pub(super) data_segments: u32,
@@ -24,25 +25,28 @@ pub(super) struct Counts {
     pub(super) delayed_acks: u32,
 }
 
-/// Two sockets, and between them a path on which nothing takes time, is lost or overtakes.
+/// The sockets of one connection or of several, and a path on which nothing takes time, is lost or overtakes.
+///
+/// It is one path for all of them, as the loopback device is: what is sent first arrives first, whichever connection it
+/// belongs to.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct Host {
     pub(super) env: Env,
-    pub(super) sockets: Sides<Socket>,
-    pub(super) counts: Sides<Counts>,
+    pub(super) sockets: Sockets<Socket>,
+    pub(super) counts: Sockets<Counts>,
     pub(super) timeline: Timeline,
-    path: VecDeque<(Side, Segment)>,
+    path: VecDeque<(Name, Segment)>,
     /// Whether a segment or a timer is being handled: what is sent then is delivered afterwards.
     pub(super) in_softirq: bool,
 }
 
-impl Connection {
-    pub(super) fn new(facts: &Facts, rules: Rules) -> Self {
+impl Host {
+    pub(super) fn new(sockets: Sockets<()>, facts: &Facts, rules: Rules) -> Self {
         let env = Env::new(facts, rules);
         Self {
-            sockets: Sides::from_fn(|side| Socket::new(side, &facts.start[side], &env)),
+            counts: sockets.map(|_| Counts::default()),
+            sockets: sockets.map(|name| Socket::new(name.side(), facts.start_of(name), &env)),
             env,
-            counts: Sides::default(),
             timeline: Timeline::default(),
             path: VecDeque::with_capacity(8),
             in_softirq: false,
@@ -58,7 +62,7 @@ impl Connection {
         }
         self.in_softirq = true;
         while let Some((from, segment)) = self.path.pop_front() {
-            let to = from.peer();
+            let to = self.sockets.peer(from);
             if self.sockets[to].owned && self.env.rules.has(Rule::Backlog) {
                 self.add_to_backlog(to, segment);
             } else {
@@ -72,8 +76,8 @@ impl Connection {
     /// ACK: memory that its sender still shares can't be joined to.
     ///
     /// Kernel: `tcp_add_backlog`.
-    fn add_to_backlog(&mut self, side: Side, segment: Segment) {
-        let socket = &mut self.sockets[side];
+    fn add_to_backlog(&mut self, at: Name, segment: Segment) {
+        let socket = &mut self.sockets[at];
         match socket.backlog.back_mut() {
             Some(last) if !last.shared && last.end() == segment.seq => {
                 socket.receiver.backlog_len += segment.len;
@@ -90,38 +94,38 @@ impl Connection {
     /// what it releases. An unpredicted segment always pushes: it can release this side's own `MSG_MORE` bytes.
     ///
     /// Kernel: `tcp_rcv_established`. RFC 9293 section 3.10.7.4.
-    pub(super) fn receive(&mut self, side: Side, segment: &Segment) {
-        let socket = &mut self.sockets[side];
+    pub(super) fn receive(&mut self, at: Name, segment: &Segment) {
+        let socket = &mut self.sockets[at];
         let predicted = socket.is_predicted(segment, &self.env);
         if predicted && segment.len > 0 {
-            self.queue_data(side, segment);
-            let sender = &mut self.sockets[side].sender;
+            self.queue_data(at, segment);
+            let sender = &mut self.sockets[at].sender;
             if segment.ack == sender.snd_una {
                 sender.snd_wl1 = segment.seq;
             } else {
-                self.acknowledge(side, segment, true);
-                self.push_pending(side);
-                if !self.sockets[side].receiver.pending.scheduled {
+                self.acknowledge(at, segment, true);
+                self.push_pending(at);
+                if !self.sockets[at].receiver.pending.scheduled {
                     return;
                 }
             }
-            self.ack_snd_check(side);
+            self.ack_snd_check(at);
             return;
         }
-        self.acknowledge(side, segment, predicted);
+        self.acknowledge(at, segment, predicted);
         if segment.len > 0 {
-            self.sockets[side].set_aside(segment.truesize);
-            self.queue_data(side, segment);
-            self.sockets[side].predict_again();
+            self.sockets[at].set_aside(segment.truesize);
+            self.queue_data(at, segment);
+            self.sockets[at].predict_again();
         }
-        self.push_pending(side);
-        if !predicted && self.sockets[side].receiver.pending.scheduled {
-            self.ack_snd_check(side);
+        self.push_pending(at);
+        if !predicted && self.sockets[at].receiver.pending.scheduled {
+            self.ack_snd_check(at);
         }
     }
 
-    fn acknowledge(&mut self, side: Side, segment: &Segment, predicted: bool) {
-        let socket = &mut self.sockets[side];
+    fn acknowledge(&mut self, at: Name, segment: &Segment, predicted: bool) {
+        let socket = &mut self.sockets[at];
         let changed = socket.sender.acknowledge(segment, predicted, &self.env);
         if changed.window_changed {
             socket.predict_again();
@@ -131,9 +135,9 @@ impl Connection {
         }
     }
 
-    fn queue_data(&mut self, side: Side, segment: &Segment) {
-        let freed_to = self.sockets[side.peer()].sender.snd_una;
-        let socket = &mut self.sockets[side];
+    fn queue_data(&mut self, at: Name, segment: &Segment) {
+        let freed_to = self.sockets[self.sockets.peer(at)].sender.snd_una;
+        let socket = &mut self.sockets[at];
         let cost = socket.receiver.queue(segment, freed_to, &self.env);
         socket.charge(cost);
         let rto = socket.sender.round_trip.rto;
@@ -141,15 +145,15 @@ impl Connection {
     }
 
     /// Kernel: `__tcp_ack_snd_check`.
-    fn ack_snd_check(&mut self, side: Side) {
-        let socket = &mut self.sockets[side];
+    fn ack_snd_check(&mut self, at: Name) {
+        let socket = &mut self.sockets[at];
         let srtt = socket.sender.round_trip.srtt_us();
         match socket.receiver.ack_snd_check(srtt, &self.env) {
             AckDecision::Delayed => {}
             AckDecision::Now if socket.owned && self.env.backlog_ack_defer && self.env.rules.has(Rule::Backlog) => {
                 socket.ack_deferred = true;
             }
-            AckDecision::Now | AckDecision::Overdue => self.send_ack(side),
+            AckDecision::Now | AckDecision::Overdue => self.send_ack(at),
         }
     }
 
@@ -157,8 +161,8 @@ impl Connection {
 
     /// The earliest tick at which a timer fires.
     pub(super) fn next_timer(&self) -> Option<u64> {
-        let sockets = [&self.sockets.client, &self.sockets.server];
-        let ticks = sockets.into_iter().flat_map(|socket| {
+        let ticks = self.sockets.names().flat_map(|at| {
+            let socket = &self.sockets[at];
             let probe = match socket.sender.retransmit {
                 Retransmit::Probe0(tick) => Some(tick),
                 Retransmit::None | Retransmit::Rto => None,
@@ -168,63 +172,60 @@ impl Connection {
         ticks.flatten().min()
     }
 
-    /// Runs the timers that are due and delivers what they sent. Returns the timer that let go of held bytes: its
-    /// side, and whether it was the persist timer.
-    pub(super) fn run_timers(&mut self) -> Option<(Side, bool)> {
-        let sent_before = self.sent();
-        let mut fired = None;
+    /// Runs the timers that are due, and only then delivers what they sent. Returns those that let go of held bytes:
+    /// a delayed ACK of its peer's, the persist timer of its own socket's.
+    pub(super) fn run_timers(&mut self) -> Vec<Ended> {
+        let sent_before = self.sockets.map(|at| self.sockets[at].sender.snd_nxt);
+        let mut fired = Vec::new();
         self.in_softirq = true;
-        for side in Side::BOTH {
-            let socket = &mut self.sockets[side];
+        for at in self.sockets.names() {
+            let socket = &mut self.sockets[at];
             if socket.receiver.delack_fires().is_some_and(|tick| tick <= self.env.now) {
                 let rto = socket.sender.round_trip.rto;
                 if socket.receiver.delack_timer(rto, &self.env) {
-                    self.counts[side].delayed_acks += 1;
-                    self.note(side, Event::DelayedAckTimer);
-                    self.send_ack(side);
-                    fired = Some((side, false));
+                    self.counts[at].delayed_acks += 1;
+                    self.note(at, Event::DelayedAckTimer);
+                    self.send_ack(at);
+                    fired.push((self.sockets.peer(at), Ended::DelayedAck(at)));
                 }
             }
-            if let Retransmit::Probe0(tick) = self.sockets[side].sender.retransmit
+            if let Retransmit::Probe0(tick) = self.sockets[at].sender.retransmit
                 && tick <= self.env.now
             {
-                self.note(side, Event::PersistTimer);
-                if let Some(piece) = self.sockets[side].sender.write_wakeup(&self.env) {
-                    self.transmit(side, piece);
-                    fired = Some((side, true));
+                self.note(at, Event::PersistTimer);
+                if let Some(piece) = self.sockets[at].sender.write_wakeup(&self.env) {
+                    self.transmit(at, piece);
+                    fired.push((at, Ended::PersistTimer(at)));
                 }
             }
         }
         self.in_softirq = false;
         self.deliver_all();
-        fired.filter(|_| self.sent() > sent_before)
-    }
-
-    fn sent(&self) -> u64 {
-        self.sockets.client.sender.snd_nxt + self.sockets.server.sender.snd_nxt
+        let let_go = |holder: Name| self.sockets[holder].sender.snd_nxt > sent_before[holder];
+        fired.into_iter().filter(|(holder, _)| let_go(*holder)).map(|(_, ended)| ended).collect()
     }
 
     // What is sent ----------------------------------------------------------------------------------------------
 
     /// Kernel: `tcp_push_pending_frames`.
-    pub(super) fn push_pending(&mut self, side: Side) {
-        if !self.sockets[side].sender.queue.is_empty() {
-            let nonagle = self.sockets[side].sender.nonagle;
-            self.push(side, nonagle);
+    pub(super) fn push_pending(&mut self, at: Name) {
+        if !self.sockets[at].sender.queue.is_empty() {
+            let nonagle = self.sockets[at].sender.nonagle;
+            self.push(at, nonagle);
         }
     }
 
     /// Sends what may leave, piece by piece.
     ///
     /// Kernel: `__tcp_push_pending_frames`, `tcp_write_xmit`.
-    pub(super) fn push(&mut self, side: Side, nonagle: u8) {
+    pub(super) fn push(&mut self, at: Name, nonagle: u8) {
         let mut sent = false;
-        while let Some(piece) = self.sockets[side].sender.next_piece(nonagle, &self.env) {
+        while let Some(piece) = self.sockets[at].sender.next_piece(nonagle, &self.env) {
             sent = true;
-            self.split_cost(side, &piece);
-            self.transmit(side, piece);
+            self.split_cost(at, &piece);
+            self.transmit(at, piece);
         }
-        let sender = &mut self.sockets[side].sender;
+        let sender = &mut self.sockets[at].sender;
         sender.cwnd_validate(sent);
         if !sent {
             sender.check_probe_timer(&self.env);
@@ -234,33 +235,33 @@ impl Connection {
     /// Sends one piece of a buffer that a long write has just filled.
     ///
     /// Kernel: `tcp_push_one`.
-    pub(super) fn push_one(&mut self, side: Side) {
-        if let Some(piece) = self.sockets[side].sender.next_piece(PUSH, &self.env) {
-            self.split_cost(side, &piece);
-            self.transmit(side, piece);
-            self.sockets[side].sender.cwnd_validate(true);
+    pub(super) fn push_one(&mut self, at: Name) {
+        if let Some(piece) = self.sockets[at].sender.next_piece(PUSH, &self.env) {
+            self.split_cost(at, &piece);
+            self.transmit(at, piece);
+            self.sockets[at].sender.cwnd_validate(true);
         }
     }
 
     /// A buffer that was cut needs a second header's memory.
-    fn split_cost(&mut self, side: Side, piece: &Piece) {
-        let socket = &mut self.sockets[side];
+    fn split_cost(&mut self, at: Name, piece: &Piece) {
+        let socket = &mut self.sockets[at];
         if piece.cut {
             socket.charge(self.env.overhead);
         }
     }
 
-    pub(super) fn send_ack(&mut self, side: Side) {
-        self.counts[side].bare_acks += 1;
-        let (seq, len, count, mss) = (self.sockets[side].sender.snd_nxt, 0, 1, 0);
-        self.transmit(side, Piece { seq, len, count, mss, psh: false, cut: false });
+    pub(super) fn send_ack(&mut self, at: Name) {
+        self.counts[at].bare_acks += 1;
+        let (seq, len, count, mss) = (self.sockets[at].sender.snd_nxt, 0, 1, 0);
+        self.transmit(at, Piece { seq, len, count, mss, psh: false, cut: false });
     }
 
     /// A segment goes on the path. Inside a system call it is delivered at once, and so is what the peer answers.
     ///
     /// Kernel: `__tcp_transmit_skb`.
-    fn transmit(&mut self, side: Side, piece: Piece) {
-        let socket = &mut self.sockets[side];
+    fn transmit(&mut self, at: Name, piece: Piece) {
+        let socket = &mut self.sockets[at];
         let window = socket.receiver.offer_window(&self.env);
         if window == 0 {
             socket.stop_predicting();
@@ -270,10 +271,10 @@ impl Connection {
         let data = piece.len > 0;
         if data {
             socket.receiver.data_sent(&self.env);
-            self.counts[side].data_segments += piece.count;
-            self.note(side, Event::Data { from: piece.seq - 1, bytes: piece.len, segments: piece.count });
+            self.counts[at].data_segments += piece.count;
+            self.note(at, Event::Data { from: piece.seq - 1, bytes: piece.len, segments: piece.count });
         } else {
-            self.note(side, Event::BareAck);
+            self.note(at, Event::BareAck);
         }
         let segment = Segment {
             seq: piece.seq,
@@ -286,11 +287,11 @@ impl Connection {
             truesize: if data { piece.len + self.env.overhead } else { BARE_ACK_TRUESIZE },
             shared: data,
         };
-        self.path.push_back((side, segment));
+        self.path.push_back((at, segment));
         self.deliver_all();
     }
 
-    pub(super) fn note(&mut self, side: Side, event: Event) {
-        self.timeline.push(self.env.now, side, event);
+    pub(super) fn note(&mut self, at: Name, event: Event) {
+        self.timeline.push(self.env.now, at, event);
     }
 }
