@@ -3,9 +3,10 @@
 mod acknowledgements;
 mod more;
 mod pieces;
+mod push;
 
 use super::Claim;
 
 pub(super) fn claims() -> Vec<&'static Claim> {
-    [more::CLAIMS, pieces::CLAIMS, acknowledgements::CLAIMS].into_iter().flatten().collect()
+    [more::CLAIMS, push::CLAIMS, pieces::CLAIMS, acknowledgements::CLAIMS].into_iter().flatten().collect()
 }

@@ -70,6 +70,16 @@ pub(super) fn one_byte_less(mut exchange: Exchange) -> Exchange {
     exchange
 }
 
+/// The exchange with plain writes where its client has `MSG_MORE`.
+pub(super) fn without_more(mut exchange: Exchange) -> Exchange {
+    for step in &mut exchange.client.steps {
+        if let Step::More(n) = *step {
+            *step = Step::Write(n);
+        }
+    }
+    exchange
+}
+
 /// Whether every write of the server's in a request left well before a delayed ACK was due: only such a reply carries the ACK
 /// and counts towards pingpong mode.
 pub(super) fn replied_promptly(seen: &Observation, request: &Request) -> bool {
