@@ -221,6 +221,7 @@ fn push_actions(step: &Step, out: &mut Vec<Action>) -> Result<(), Unpredictable>
         Step::More(bytes) => write(*bytes, true, false),
         Step::Record(bytes) => write(*bytes, false, true),
         Step::Vector(parts) => write(parts.iter().sum(), false, false),
+        Step::ZeroCopy(_) => return Err(Unpredictable::ZeroCopy),
         Step::Read(bytes) => Action::Read(*bytes),
         Step::Pause(us) => Action::Pause(*us),
         Step::Set(setting) => {
