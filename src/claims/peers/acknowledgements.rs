@@ -1,6 +1,6 @@
 //! When a receiver acknowledges.
 
-use crate::claims::scenes::{full_segment, one_byte_less};
+use crate::claims::scenes::{client_data, full_segment, one_byte_less};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
 use crate::exchange::{Exchange, Opt, Setting, Side, Step};
@@ -89,7 +89,7 @@ fn data_with_fin(stage: &Stage<'_>) -> Judged {
     let floor = fin.environment.delayed_ack_us.saturating_sub(fin.environment.jiffy_us);
     let judge = |request: &Request| {
         let frames = fin.frames.as_ref()?.of_request(request.number);
-        let sent = frames.iter().rev().find(|frame| frame.from == Side::Client && frame.is_data())?;
+        let sent = *client_data(&fin, request.number).last()?;
         let ack = frames.iter().find(|frame| frame.is_bare_ack() && frame.ack == Some(sent.end()))?;
         let lasted = u64::try_from(ack.at_us - sent.at_us).ok()?;
         let fits = sent.flags.fin && lasted >= floor;

@@ -1,8 +1,8 @@
 //! Which segments carry PSH: a write without `MSG_MORE` marks what it ends, and so does the persist timer.
 
-use crate::claims::scenes::{full_segment, primed, without_more};
+use crate::claims::scenes::{client_data, full_segment, primed, without_more};
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
-use crate::exchange::{Exchange, Opt, Setting, Side, Step};
+use crate::exchange::{Exchange, Opt, Setting, Step};
 use crate::expect::{Expect, Failure, Kind, expect};
 use crate::observation::{Observation, Request};
 use crate::verdict::was_late;
@@ -143,9 +143,8 @@ fn play(stage: &Stage<'_>, scene: Scene) -> Result<Observation, Failure> {
 fn marked<'a>(seen: &'a Observation, expected: &[Marked]) -> Result<Expect<'a>, Failure> {
     let holds = format!("the client sends {}", words(expected));
     let judge = |request: &Request| {
-        let frames = seen.frames.as_ref()?.of_request(request.number);
-        let data = frames.iter().filter(|frame| frame.from == Side::Client && frame.is_data());
-        let sent: Vec<Marked> = data.map(|frame| (frame.payload, frame.flags.psh)).collect();
+        let data = client_data(seen, request.number);
+        let sent: Vec<Marked> = data.iter().map(|frame| (frame.payload, frame.flags.psh)).collect();
         let fits = sent == expected;
         (fits || !was_late(seen, request)).then(|| if fits { Ok(()) } else { Err(words(&sent)) })
     };

@@ -1,6 +1,6 @@
 //! What a segment takes in and what it does not: the last piece of a large write, records, fragments, a FIN.
 
-use crate::claims::scenes::{full_segment_under, primed};
+use crate::claims::scenes::{client_data, full_segment_under, primed};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
 use crate::exchange::{Exchange, Opt, Side, Step};
@@ -149,7 +149,7 @@ fn max_frags(stage: &Stage<'_>) -> Judged {
     };
     let [split, copied] = stage.play_all([vector('Z', ENTRIES), vector('V', ENTRIES)])?;
     // The kernel's configuration decides the limit, so the first segment tells it.
-    let limit = client_data(&split, 1).next().map_or(0, |frame| frame.payload);
+    let limit = client_data(&split, 1).first().map_or(0, |frame| frame.payload);
     if !MAX_SKB_FRAGS.contains(&limit) {
         let because = "a page of the program's memory takes a fragment of the buffer (MAX_SKB_FRAGS)";
         let saw = format!("{limit} of {ENTRIES} entries in the first segment");
@@ -173,7 +173,7 @@ fn parts(seen: &Observation, limit: u32, segments: usize) -> Result<Expect<'_>, 
         _ => "segments with PSH of as many bytes as fragments, the last one shorter",
     };
     let judge = |request: &Request| {
-        let data: Vec<&Frame> = client_data(seen, request.number).collect();
+        let data = client_data(seen, request.number);
         let full = data.iter().rev().skip(1).all(|frame| frame.payload == limit);
         let last = data.last().is_some_and(|frame| frame.payload <= limit && (segments != 2 || frame.payload == 1));
         let fits = data.len() == segments && full && last && data.iter().all(|frame| frame.flags.psh);
@@ -187,7 +187,7 @@ fn parts(seen: &Observation, limit: u32, segments: usize) -> Result<Expect<'_>, 
 fn sends<'a>(seen: &'a Observation, sizes: &[u32]) -> Result<Expect<'a>, Failure> {
     let list = |sizes: &[u32]| sizes.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
     let judge = |request: &Request| {
-        let sent: Vec<u32> = client_data(seen, request.number).map(|frame| frame.payload).collect();
+        let sent: Vec<u32> = client_data(seen, request.number).iter().map(|frame| frame.payload).collect();
         let fits = sent == sizes;
         (fits || !was_late(seen, request)).then(|| if fits { Ok(()) } else { Err(list(&sent)) })
     };
@@ -202,17 +202,12 @@ fn merged(seen: &Observation, bytes: u32) -> Result<Expect<'_>, Failure> {
     sends(seen, &std::iter::once(1).chain(chunks).collect::<Vec<_>>())
 }
 
-fn client_data(seen: &Observation, request: u32) -> impl Iterator<Item = &Frame> {
-    let frames = seen.frames.as_ref().map(|frames| frames.of_request(request)).unwrap_or_default();
-    frames.iter().filter(|frame| frame.from == Side::Client && frame.is_data())
-}
-
 fn fin(stage: &Stage<'_>) -> Judged {
     let seen = stage.play(Scene::of("C: W10 W10 shutdown / S: [quickack=0] R20").requests(5).fresh().capture())?;
     let holds = "10 bytes, then 10 with the FIN";
     let judge = |request: &Request| {
-        let data = client_data(&seen, request.number).map(|frame| (frame.payload, frame.flags.fin));
-        let sent: Vec<(u32, bool)> = data.collect();
+        let data = client_data(&seen, request.number);
+        let sent: Vec<(u32, bool)> = data.iter().map(|frame| (frame.payload, frame.flags.fin)).collect();
         let fits = sent == [(10, false), (10, true)];
         (fits || !was_late(&seen, request)).then(|| if fits { Ok(()) } else { Err(format!("bytes and FIN {sent:?}")) })
     };
