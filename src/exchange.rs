@@ -20,6 +20,7 @@
 //! | `M10` | one `send` of 10 bytes with `MSG_MORE` |
 //! | `E10` | one `send` of 10 bytes with `MSG_EOR` |
 //! | `V10+10` | one `sendmsg` of two buffers of 10 bytes |
+//! | `Z10`, `Z10+10` | the same with `MSG_ZEROCOPY`, each buffer apart from the next |
 //! | `F1000` | one `sendfile` of a file of 1,000 bytes; `F60+40` asks for 40 bytes more than its 60 |
 //! | `R20` | read exactly 20 bytes |
 //! | `P5` | pause 5 ms; `P250us` and `P2s` likewise |
@@ -105,6 +106,8 @@ pub enum Step {
     Record(u32),
     /// One `sendmsg` of several buffers.
     Vector(Vec<u32>),
+    /// One `sendmsg` of one or several buffers with `MSG_ZEROCOPY`, none next to another in memory.
+    ZeroCopy(Vec<u32>),
     /// One `sendfile`.
     SendFile {
         /// Bytes that the file has.
@@ -203,7 +206,7 @@ impl Step {
     pub fn written(&self) -> u64 {
         match self {
             Self::Write(n) | Self::More(n) | Self::Record(n) => u64::from(*n),
-            Self::Vector(parts) => parts.iter().copied().map(u64::from).sum(),
+            Self::Vector(parts) | Self::ZeroCopy(parts) => parts.iter().copied().map(u64::from).sum(),
             Self::SendFile { length, .. } => u64::from(*length),
             Self::Repeat(steps, times) => steps.iter().map(Self::written).sum::<u64>() * u64::from(*times),
             Self::Read(_) | Self::Pause(_) | Self::Set(_) | Self::Shutdown => 0,
@@ -223,7 +226,15 @@ impl Step {
     /// Whether the step hands bytes to the kernel.
     #[must_use]
     pub fn is_write(&self) -> bool {
-        matches!(self, Self::Write(_) | Self::More(_) | Self::Record(_) | Self::Vector(_) | Self::SendFile { .. })
+        matches!(
+            self,
+            Self::Write(_)
+                | Self::More(_)
+                | Self::Record(_)
+                | Self::Vector(_)
+                | Self::ZeroCopy(_)
+                | Self::SendFile { .. }
+        )
     }
 
     fn unrolled_length(&self) -> u64 {

@@ -23,6 +23,7 @@ pub mod clock;
 pub mod counters;
 pub mod device;
 pub mod diag;
+pub mod messages;
 pub mod namespace;
 mod netlink;
 pub mod options;

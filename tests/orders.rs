@@ -83,6 +83,19 @@ fn one_write_stalls_in_no_order(#[case] order: Order) {
 #[case::ordered(Order::Ordered)]
 #[case::turns(Order::Turns)]
 #[case::free(Order::Free)]
+fn completions_of_zero_copy_end_no_wait(#[case] order: Order) {
+    // Each completion comes while the client waits for a slow reply, and one that stayed would keep it awake all the while.
+    let play = Play::new(exchange("C: Z10+10 R20 / S: quickack R20 P50 W20")).requests(6).order(order);
+    let Some(seen) = play_or_skip(&Conditions::default(), &play) else { return };
+    expect(&seen).data_segments(Side::Client, 6).nothing_resent();
+    let cpu = seen.cpu_us.expect("the player's own CPU time");
+    assert!(2 * cpu < seen.elapsed_us, "{cpu} µs of CPU time in {} µs", seen.elapsed_us);
+}
+
+#[rstest]
+#[case::ordered(Order::Ordered)]
+#[case::turns(Order::Turns)]
+#[case::free(Order::Free)]
 fn split_messages_on_both_sides_wait_twice_in_every_order(#[case] order: Order) {
     let play = Play::new(exchange("C: W50 W2 R52 / S: R52 W50 W2")).requests(REQUESTS).order(order);
     let Some(seen) = play_or_skip(&Conditions::default(), &play) else { return };

@@ -37,6 +37,7 @@ fn plain_step() -> impl Strategy<Value = Step> {
         bytes().prop_map(Step::More),
         bytes().prop_map(Step::Record),
         prop::collection::vec(bytes(), 1..5).prop_map(Step::Vector),
+        prop::collection::vec(bytes(), 1..5).prop_map(Step::ZeroCopy),
         (bytes(), bytes()).prop_map(|(length, beyond)| Step::SendFile { length, beyond }),
         (1..=MAX_BYTES).prop_map(Step::Read),
         prop_oneof![0..60_000_000_u64, (0..=60_000_u64).prop_map(|ms| ms * 1_000)].prop_map(Step::Pause),

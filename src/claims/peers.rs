@@ -3,9 +3,15 @@
 mod acknowledgements;
 mod more;
 mod pieces;
+mod push;
+mod queues;
+mod segments;
 
 use super::Claim;
 
 pub(super) fn claims() -> Vec<&'static Claim> {
-    [more::CLAIMS, pieces::CLAIMS, acknowledgements::CLAIMS].into_iter().flatten().collect()
+    [more::CLAIMS, push::CLAIMS, pieces::CLAIMS, segments::CLAIMS, queues::CLAIMS, acknowledgements::CLAIMS]
+        .into_iter()
+        .flatten()
+        .collect()
 }

@@ -4,7 +4,7 @@ use super::{Scene, Stage, Twist};
 use crate::exchange::{Exchange, Side, Step};
 use crate::expect::{Expect, Failure, Kind, expect};
 use crate::lab::Conditions;
-use crate::observation::{Observation, Request};
+use crate::observation::{Frame, Observation, Request};
 use crate::verdict::Pattern;
 
 /// Write-write-read: the pattern that the whole chapter is about.
@@ -58,6 +58,25 @@ pub(super) fn acks_before(seen: &Observation, request: &Request) -> Option<u32> 
     earlier.fold(seen.sockets.server.before.bare_acks(), |acks, other| Some(acks? + other.bare_acks.server?))
 }
 
+/// The captured segments with data that the client sent in a request, without those that it sent again because the machine
+/// was too late to acknowledge them.
+pub(super) fn client_data(seen: &Observation, request: u32) -> Vec<&Frame> {
+    let Some(frames) = &seen.frames else { return Vec::new() };
+    let range = frames.range_of(request);
+    let data = |frame: &&Frame| frame.from == Side::Client && frame.is_data();
+    let connection = frames[range.clone()].first().map(|frame| frame.connection);
+    let before = frames[..range.start].iter().filter(data).filter(|frame| Some(frame.connection) == connection);
+    let mut sent = before.map(Frame::end).max().unwrap_or(0);
+    let mut first = Vec::new();
+    for frame in frames[range].iter().filter(data) {
+        if frame.end() > sent {
+            sent = frame.end();
+            first.push(frame);
+        }
+    }
+    first
+}
+
 /// The exchange with every long write and read a byte shorter.
 pub(super) fn one_byte_less(mut exchange: Exchange) -> Exchange {
     for script in [&mut exchange.client, &mut exchange.server] {
@@ -65,6 +84,16 @@ pub(super) fn one_byte_less(mut exchange: Exchange) -> Exchange {
             if let Step::Write(n @ 100..) | Step::Read(n @ 100..) = step {
                 *n -= 1;
             }
+        }
+    }
+    exchange
+}
+
+/// The exchange with plain writes where its client has `MSG_MORE`.
+pub(super) fn without_more(mut exchange: Exchange) -> Exchange {
+    for step in &mut exchange.client.steps {
+        if let Step::More(n) = *step {
+            *step = Step::Write(n);
         }
     }
     exchange

@@ -208,6 +208,7 @@ An exchange is two scripts, read from the left by each side, once per request:
   M10             with MSG_MORE
   E10             with MSG_EOR
   V10+10          one sendmsg of two buffers
+  Z10  Z10+10     the same with MSG_ZEROCOPY
   F1000           one sendfile of 1000 bytes; F60+40 asks for 40 bytes more than the file has
   R20             read exactly 20 bytes
   P5              pause 5 ms; P250us, P2s

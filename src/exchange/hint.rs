@@ -10,10 +10,10 @@ pub(super) fn hint_for(word: &str) -> Option<&'static str> {
         Some("options are written in lower case")
     } else if !rest.is_empty()
         && rest.chars().all(|c| c.is_ascii_digit())
-        && starts(&["w", "m", "e", "v", "f", "r", "p"])
+        && starts(&["w", "m", "e", "v", "z", "f", "r", "p"])
     {
         Some("steps are written with a capital letter, such as W10")
-    } else if matches!(word, "W" | "M" | "E" | "V" | "F" | "R" | "P") {
+    } else if matches!(word, "W" | "M" | "E" | "V" | "Z" | "F" | "R" | "P") {
         Some("the number follows the letter without a space, such as W10")
     } else if starts(&["tcp_"]) {
         Some("options are written without TCP_, such as nodelay or cork")

@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// Groups may stand inside groups this deep.
 const MAX_DEPTH: usize = 4;
 
-const STEPS: &str = "a step (W, M, E, V, F, R, P with a number, an option such as nodelay, or shutdown)";
+const STEPS: &str = "a step (W, M, E, V, Z, F, R, P with a number, an option such as nodelay, or shutdown)";
 
 /// Why a text is no exchange: where, what stands there, what was expected, and often a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -188,13 +188,8 @@ impl Parser {
             "W" => Ok(Step::Write(self.bytes()?)),
             "M" => Ok(Step::More(self.bytes()?)),
             "E" => Ok(Step::Record(self.bytes()?)),
-            "V" => {
-                let mut parts = vec![self.bytes()?];
-                while self.eat('+') {
-                    parts.push(self.bytes()?);
-                }
-                Ok(Step::Vector(parts))
-            }
+            "V" => self.parts().map(Step::Vector),
+            "Z" => self.parts().map(Step::ZeroCopy),
             "F" => {
                 let length = self.bytes()?;
                 let beyond = if self.eat('+') { self.bytes()? } else { 0 };
@@ -221,6 +216,15 @@ impl Parser {
                 Ok(Step::Set(setting))
             }
         }
+    }
+
+    /// One number of bytes, or several with a plus between.
+    fn parts(&mut self) -> Result<Vec<u32>, ParseError> {
+        let mut parts = vec![self.bytes()?];
+        while self.eat('+') {
+            parts.push(self.bytes()?);
+        }
+        Ok(parts)
     }
 
     fn setting(&mut self, expected: &str) -> Result<Setting, ParseError> {

@@ -50,6 +50,7 @@ impl Display for Step {
             Self::More(n) => write!(f, "M{n}"),
             Self::Record(n) => write!(f, "E{n}"),
             Self::Vector(parts) => write!(f, "V{}", joined(parts, "+")),
+            Self::ZeroCopy(parts) => write!(f, "Z{}", joined(parts, "+")),
             Self::SendFile { length, beyond: 0 } => write!(f, "F{length}"),
             Self::SendFile { length, beyond } => write!(f, "F{length}+{beyond}"),
             Self::Read(n) => write!(f, "R{n}"),

@@ -81,6 +81,9 @@ pub enum Unpredictable {
     /// A long file is sent pipe by pipe, and kernels part over what is asked for past its end.
     #[error("the model has no rules for a sendfile (F) of more than 65536 bytes, or past the end of its file")]
     SendFile,
+    /// What a buffer takes of the program's memory, and what is merged with it, is a matter of the kernel's configuration.
+    #[error("the model has no rules for MSG_ZEROCOPY (Z)")]
+    ZeroCopy,
     /// The model's connections are never closed.
     #[error("the model has no rules for shutdown")]
     Shutdown,

@@ -117,6 +117,7 @@ fn push_actions(step: &Step, out: &mut Vec<Action>) -> Result<(), Unpredictable>
         // The pages of a file that fits the pipe in between leave in one push, as one write does.
         Step::SendFile { length, beyond: 0 } if *length <= PIPE_BYTES => write(*length, false, false),
         Step::SendFile { .. } => return Err(Unpredictable::SendFile),
+        Step::ZeroCopy(_) => return Err(Unpredictable::ZeroCopy),
         Step::Shutdown => return Err(Unpredictable::Shutdown),
         Step::Repeat(steps, times) => {
             for _ in 0..*times {

@@ -3,6 +3,7 @@
 use super::{PlayError, Waiting, call};
 use crate::exchange::{Opt, Setting, Side, Step};
 use crate::observation::Socket as Name;
+use crate::sys::messages;
 use crate::sys::options::{self, SocketOption};
 use crate::sys::transfer::{self, Flags};
 use socket2::Socket;
@@ -28,6 +29,8 @@ pub(super) struct Endpoint {
     pub(super) read: u64,
     bytes: Vec<u8>,
     file: Option<File>,
+    /// Whether completions of `MSG_ZEROCOPY` come in the socket's error queue.
+    completes: bool,
 }
 
 /// What one attempt at the current step came to.
@@ -56,13 +59,19 @@ impl Endpoint {
         let longest = |step: &Step| match step {
             Step::Read(n) => (*n as usize).min(READ_AT_ONCE),
             Step::SendFile { .. } => 0,
+            // A byte between two buffers keeps them apart.
+            Step::ZeroCopy(parts) => usize::try_from(step.written()).unwrap_or(usize::MAX).saturating_add(parts.len()),
             step => usize::try_from(step.written()).unwrap_or(usize::MAX),
         };
         let bytes = vec![b'x'; steps.iter().map(longest).max().unwrap_or(0)];
         let file = steps.iter().filter(|step| matches!(step, Step::SendFile { .. })).map(Step::written).max();
         let file =
             file.map(|_| transfer::memory_file("smallwrites", 0)).transpose().map_err(call("make a file in memory"))?;
-        Ok(Self { side, socket, steps, at: 0, done: 0, resume: None, written: 0, read: 0, bytes, file })
+        let completes = steps.iter().any(|step| matches!(step, Step::ZeroCopy(_)));
+        if completes {
+            options::set(&socket, SocketOption::ZeroCopy, 1).map_err(call("switch MSG_ZEROCOPY on"))?;
+        }
+        Ok(Self { side, socket, steps, at: 0, done: 0, resume: None, written: 0, read: 0, bytes, file, completes })
     }
 
     pub(super) fn name(&self) -> Name {
@@ -107,11 +116,14 @@ impl Endpoint {
     /// Makes one system call of the current step.
     pub(super) fn attempt(&mut self) -> Result<Attempt, PlayError> {
         let Some(step) = self.steps.get(self.at).cloned() else { return Ok(Attempt::Done) };
+        // A completion that nobody takes would end every wait for the socket at once.
+        while self.completes && messages::completion(&self.socket).map_err(call("read the error queue"))?.is_some() {}
         let attempt = match &step {
             Step::Write(n) => self.send(*n, Flags::default()),
             Step::More(n) => self.send(*n, Flags { more: true, ..Flags::default() }),
             Step::Record(n) => self.send(*n, Flags { eor: true, ..Flags::default() }),
-            Step::Vector(parts) => self.send_vector(parts),
+            Step::Vector(parts) => self.send_vector(parts, Flags::default()),
+            Step::ZeroCopy(parts) => self.send_vector(parts, Flags { zero_copy: true, ..Flags::default() }),
             Step::SendFile { length, beyond } => self.send_file(*length, *beyond),
             Step::Read(n) => self.receive(*n),
             Step::Pause(us) => Ok(self.pause(Duration::from_micros(*us))),
@@ -132,15 +144,19 @@ impl Endpoint {
         self.wrote(n, sent, "send")
     }
 
-    fn send_vector(&mut self, parts: &[u32]) -> Result<Attempt, PlayError> {
+    fn send_vector(&mut self, parts: &[u32], flags: Flags) -> Result<Attempt, PlayError> {
         let mut skip = self.done;
         let mut pieces = Vec::with_capacity(parts.len());
+        let mut at = 0;
         for &part in parts {
             let skipped = skip.min(part);
             skip -= skipped;
-            pieces.push(IoSlice::new(&self.bytes[..(part - skipped) as usize]));
+            let length = (part - skipped) as usize;
+            pieces.push(IoSlice::new(&self.bytes[at..at + length]));
+            // What is copied may come from anywhere; what is not would be one piece for the kernel if it lay together.
+            at += if flags.zero_copy { length + 1 } else { 0 };
         }
-        let sent = transfer::send_vectored(&self.socket, &pieces);
+        let sent = transfer::send_vectored_with(&self.socket, &pieces, flags);
         self.wrote(parts.iter().sum(), sent, "send a vector")
     }
 

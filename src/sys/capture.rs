@@ -6,17 +6,18 @@
 
 use std::{
     io, mem,
+    net::{Ipv4Addr, UdpSocket},
     os::fd::{AsFd, AsRawFd, BorrowedFd},
     ptr,
     sync::{Mutex, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use libc::{c_int, c_void, cmsghdr};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{check, context, malformed};
+use super::{check, context, device, malformed, namespace};
 
 /// Larger than any frame a device hands over unless its GSO limit was raised.
 const LARGEST_FRAME: usize = 128 * 1024;
@@ -68,8 +69,8 @@ pub struct Capture {
 impl Capture {
     /// Begins to capture on the device of this index. It must be up: open it
     /// before the connection of interest, and after
-    /// [`set_up`](super::device::set_up). The first capture of a process takes
-    /// 50 ms to open, until the kernel has turned time stamping on.
+    /// [`set_up`](super::device::set_up). The first capture of a process waits
+    /// until the kernel has turned time stamping on.
     ///
     /// # Errors
     ///
@@ -227,6 +228,7 @@ impl std::fmt::Debug for Capture {
 /// to wait. That socket keeps one network namespace alive until the process
 /// ends.
 fn keep_stamping() -> io::Result<()> {
+    /// Longer than a work queue takes on a machine with a CPU to spare.
     const WORK_QUEUE: Duration = Duration::from_millis(50);
     static KEEPER: Mutex<Option<Socket>> = Mutex::new(None);
     // A panic cannot leave the socket half made.
@@ -234,10 +236,46 @@ fn keep_stamping() -> io::Result<()> {
     if keeper.is_none() {
         let socket = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(0)))?;
         stamp(&socket)?;
-        thread::sleep(WORK_QUEUE);
+        let seen = thread::Builder::new().name("stamps".to_owned()).spawn(see_stamps)?.join();
+        if !matches!(seen, Ok(Ok(()))) {
+            // Without a loopback of one's own there is nothing to see them on.
+            thread::sleep(WORK_QUEUE);
+        }
         *keeper = Some(socket);
     }
     Ok(())
+}
+
+/// Sends on a loopback of this thread's own until frames have stamps in both
+/// directions, each being a place of its own in the kernel's code.
+fn see_stamps() -> io::Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    namespace::enter_network_namespace()?;
+    let index = device::index_of("lo")?;
+    device::set_up(index)?;
+    let socket = Socket::new(Domain::PACKET, Type::RAW.nonblocking(), Some(Protocol::from(0)))?;
+    stamp(&socket)?;
+    set(&socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
+    bind(&socket, index)?;
+    let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let (mut sent, mut came) = (false, false);
+    let limit = Instant::now() + PATIENCE;
+    while Instant::now() < limit {
+        sender.send_to(b"x", sender.local_addr()?)?;
+        loop {
+            match receive(&socket, &mut [0; 256]) {
+                Ok(frame) => *(if frame.outgoing { &mut sent } else { &mut came }) = true,
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if sent && came {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Err(io::ErrorKind::TimedOut.into())
 }
 
 /// Asks for stamps by `SO_TIMESTAMPING`. The simpler `SO_TIMESTAMPNS` hides a

@@ -11,6 +11,7 @@ use socket2::SockRef;
 use super::check;
 
 // Newer than the libc crate; values from include/uapi/linux/tcp.h.
+const TCP_INQ: c_int = 36;
 const TCP_RTO_MAX_MS: c_int = 44;
 const TCP_RTO_MIN_US: c_int = 45;
 const TCP_DELACK_MAX_US: c_int = 46;
@@ -61,11 +62,16 @@ pub enum SocketOption {
     /// `TCP_DEFER_ACCEPT` (tcp(7)), seconds, rounded up to the retransmission
     /// schedule: a listener wakes up only when data has arrived.
     DeferAccept,
+    /// `SO_ZEROCOPY` (Documentation/networking/msg_zerocopy.rst): 1 lets a send with
+    /// `MSG_ZEROCOPY` do as it says; without it the flag is ignored.
+    ZeroCopy,
+    /// `TCP_INQ`: 1 makes `recvmsg(2)` tell how many bytes are left to read.
+    Inq,
 }
 
 impl SocketOption {
     /// Every option, in the order of declaration.
-    pub const ALL: [SocketOption; 12] = [
+    pub const ALL: [SocketOption; 14] = [
         SocketOption::NoDelay,
         SocketOption::Cork,
         SocketOption::QuickAck,
@@ -78,6 +84,8 @@ impl SocketOption {
         SocketOption::SendBuffer,
         SocketOption::ReceiveBuffer,
         SocketOption::DeferAccept,
+        SocketOption::ZeroCopy,
+        SocketOption::Inq,
     ];
 
     /// The name in C headers and man pages.
@@ -106,6 +114,8 @@ impl SocketOption {
             Self::SendBuffer => (SOL_SOCKET, libc::SO_SNDBUF, "SO_SNDBUF"),
             Self::ReceiveBuffer => (SOL_SOCKET, libc::SO_RCVBUF, "SO_RCVBUF"),
             Self::DeferAccept => (IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, "TCP_DEFER_ACCEPT"),
+            Self::ZeroCopy => (SOL_SOCKET, libc::SO_ZEROCOPY, "SO_ZEROCOPY"),
+            Self::Inq => (IPPROTO_TCP, TCP_INQ, "TCP_INQ"),
         }
     }
 }
@@ -262,6 +272,8 @@ mod tests {
         changes(SocketOption::QuickAck, 0, 0);
         changes(SocketOption::NotSentLowat, 4096, 4096);
         changes(SocketOption::ReceiveLowWater, 10, 10);
+        changes(SocketOption::ZeroCopy, 1, 1);
+        changes(SocketOption::Inq, 1, 1);
         changes(SocketOption::SendBuffer, 8192, 16384);
         changes(SocketOption::ReceiveBuffer, 8192, 16384);
     }

@@ -29,11 +29,14 @@ pub struct Flags {
     /// `MSG_DONTWAIT`: fail with [`io::ErrorKind::WouldBlock`] instead of
     /// waiting for room.
     pub dont_wait: bool,
+    /// `MSG_ZEROCOPY`: send from the program's own memory where the path can. Needs `SO_ZEROCOPY`, without which it is
+    /// ignored; see [`completion`](super::messages::completion) for when the memory may change.
+    pub zero_copy: bool,
 }
 
 impl Flags {
     /// Nothing but `MSG_NOSIGNAL`.
-    pub const NONE: Flags = Flags { more: false, eor: false, dont_wait: false };
+    pub const NONE: Flags = Flags { more: false, eor: false, dont_wait: false, zero_copy: false };
 
     /// `MSG_MORE` alone.
     pub const MORE: Flags = Flags { more: true, ..Flags::NONE };
@@ -48,6 +51,9 @@ impl Flags {
         }
         if self.dont_wait {
             bits |= libc::MSG_DONTWAIT;
+        }
+        if self.zero_copy {
+            bits |= libc::MSG_ZEROCOPY;
         }
         bits
     }

@@ -1,12 +1,12 @@
 //! When a receiver acknowledges.
 
-use crate::claims::scenes::{full_segment, one_byte_less};
+use crate::claims::scenes::{client_data, full_segment, one_byte_less};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
 use crate::exchange::{Exchange, Opt, Setting, Side, Step};
 use crate::expect::{Kind, expect};
 use crate::kernel::MAX_QUICKACKS;
-use crate::observation::Request;
+use crate::observation::{Request, milliseconds};
 
 const SECTION: &str = "acknowledgements";
 
@@ -52,7 +52,23 @@ pub(super) static CLAIMS: &[Claim] = &[
             twist: Twist::Conditions(|conditions| conditions.quickack_route()),
         },
     },
+    Claim {
+        id: "small-data-with-fin-is-acked-late",
+        document: Document::Beyond,
+        section: SECTION,
+        says: "a small segment that carries the FIN is acknowledged at once",
+        expected: Expected::Refuted(
+            "the FIN puts the receiver into pingpong mode: the delayed-ACK timer sends the ACK, on a new connection too, \
+             which acknowledges the same data at once without a FIN",
+        ),
+        source: "tcp_fin (inet_csk_enter_pingpong_mode), tcp_send_delayed_ack; packetdrill ioctl/ioctl-siocinq-fin",
+        needs: &[Need::PrivateLab],
+        check: data_with_fin,
+        control: Control { breaks: "no FIN", twist: Twist::Instead(WITHOUT_FIN) },
+    },
 ];
+
+const WITHOUT_FIN: &str = "C: [cork] W10 uncork / S: P100 R10";
 
 fn more_than_one_segment(stage: &Stage<'_>) -> Judged {
     let full = full_segment(stage)?;
@@ -64,6 +80,26 @@ fn more_than_one_segment(stage: &Stage<'_>) -> Judged {
         ("a full segment", expect(&one).try_acks_late(Side::Server)?),
         ("a byte more", expect(&more).try_acks_at_once(Side::Server)?),
     ]))
+}
+
+fn data_with_fin(stage: &Stage<'_>) -> Judged {
+    // The server thinks for longer than a delayed ACK and reads then, so that no read draws the ACK.
+    let scenes = ["C: [cork] W10 shutdown / S: P100 R10", WITHOUT_FIN];
+    let [fin, data] = stage.play_all(scenes.map(|exchange| Scene::of(exchange).requests(4).fresh().capture()))?;
+    let floor = fin.environment.delayed_ack_us.saturating_sub(fin.environment.jiffy_us);
+    let judge = |request: &Request| {
+        let frames = fin.frames.as_ref()?.of_request(request.number);
+        let sent = *client_data(&fin, request.number).last()?;
+        let ack = frames.iter().find(|frame| frame.is_bare_ack() && frame.ack == Some(sent.end()))?;
+        let lasted = u64::try_from(ack.at_us - sent.at_us).ok()?;
+        let fits = sent.flags.fin && lasted >= floor;
+        let saw = || format!("FIN {}, acknowledged after {}", sent.flags.fin, milliseconds(lasted));
+        Some(if fits { Ok(()) } else { Err(saw()) })
+    };
+    let because = "the captured segments of each request: the one with the FIN, and the bare ACK that covers it";
+    let late = expect(&fin).try_acks_late(Side::Server)?;
+    let late = late.try_each(Kind::Time, "the ACK of data and FIN a delayed ACK later or more", because, judge)?;
+    Ok(Evidence::of([("with a FIN", late), ("without", expect(&data).try_acks_at_once(Side::Server)?)]))
 }
 
 fn reading(stage: &Stage<'_>) -> Judged {

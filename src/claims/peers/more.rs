@@ -1,9 +1,9 @@
 //! `MSG_MORE` and `TCP_CORK`: what they keep back, and what ends it.
 
-use crate::claims::scenes::{full_segment, primed};
+use crate::claims::scenes::{full_segment, primed, without_more};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Expected, Scene, Stage, Twist};
-use crate::exchange::{Opt, Side, Step};
+use crate::exchange::{Opt, Side};
 use crate::expect::{Kind, expect};
 use crate::observation::{Order, Release, Request, Rule};
 use crate::verdict::{Pattern, was_late};
@@ -67,17 +67,7 @@ pub(super) static CLAIMS: &[Claim] = &[
         source: "tcp_mss_split_point, tcp_nagle_test; packetdrill nagle/sendmsg_msg_more",
         needs: &[],
         check: full_part_leaves,
-        control: Control {
-            breaks: "the flag is left out",
-            twist: Twist::Exchange(|mut exchange| {
-                for step in &mut exchange.client.steps {
-                    if let Step::More(n) = *step {
-                        *step = Step::Write(n);
-                    }
-                }
-                exchange
-            }),
-        },
+        control: Control { breaks: "the flag is left out", twist: Twist::Exchange(without_more) },
     },
     Claim {
         id: "msg-more-tail-leaves-on-the-next-ack",

@@ -16,7 +16,7 @@ fn every_step_parses_and_prints_as_it_was_written() {
         "C: W10 W10 R20 / S: R20 W20",
         "C: M10 W10 R20 / S: R20 W20",
         "C: V10+10 R20 / S: R20 W20",
-        "C: V0+40+0+20 E400 F60+40 F9 / S: R529",
+        "C: V0+40+0+20 E400 Z5 Z2+3 F60+40 F9 / S: R539",
         "C: W10 P5 P250us nodelay nodelay=0 cork uncork quickack quickack=0 quickack=2 shutdown / S: R10",
         "C: bound[quickack=0] [nodelay mss=1000] W10 R20 / S: bound[cork] listening[quickack=0] [mss=1000] R10 W20",
         "C: W30×10 (W1 P5)×20 (W1×2 R1)×3 (W1×2)×3 / S:",
@@ -60,7 +60,7 @@ fn errors_name_the_column_what_was_met_and_what_to_write() {
         ("C: [nodelay W10 / S: R10", "column 13: met \"W10\", expected an option or ]"),
         (
             "C: (W10 / S: R10",
-            "expected a step (W, M, E, V, F, R, P with a number, an option such as nodelay, or shutdown) or )",
+            "expected a step (W, M, E, V, Z, F, R, P with a number, an option such as nodelay, or shutdown) or )",
         ),
         ("C: (W10) / S: R10", "expected × and a number"),
         ("C: ()x2 / S: R10", "expected a group with at least one step"),
