@@ -66,6 +66,44 @@ fn a_page_is_well_formed_to_xmllint() {
     assert!(read && other.is_empty(), "{other:?}");
 }
 
+/// By the formula of WCAG 2: 4.5 to 1 for text, 3 to 1 for what a picture is read by, in light, in dark and on paper.
+#[test]
+fn a_page_has_contrast() {
+    const STYLE: &str = include_str!("../src/report/html/style.css");
+    let grounds: Vec<&str> = STYLE.split(":root {").skip(1).filter_map(|rest| rest.split('}').next()).collect();
+    assert_eq!(grounds.len(), 3, "light, dark and paper");
+    for ground in grounds {
+        let light = |name: &str| luminance(ground.split(&format!("--{name}: #")).nth(1).expect(name));
+        let contrast = |one: &str, other: &str| {
+            let (one, other) = (light(one) + 0.05, light(other) + 0.05);
+            (one / other).max(other / one)
+        };
+        for text in ["text", "quiet", "link", "good", "bad", "open"] {
+            for under in ["ground", "raised", "mark"] {
+                assert!(contrast(text, under) >= 4.5, "{text} on {under}: {}{ground}", contrast(text, under));
+            }
+        }
+        for drawn in ["fast", "bad", "client", "server", "quiet", "text", "grid"] {
+            assert!(contrast(drawn, "raised") >= 3.0, "{drawn}: {}{ground}", contrast(drawn, "raised"));
+        }
+    }
+}
+
+/// How light a colour is, of `rrggbb` or `rgb` and what follows.
+fn luminance(colour: &str) -> f64 {
+    let digits: Vec<u32> = colour.chars().map_while(|digit| digit.to_digit(16)).collect();
+    let parts: Vec<u32> = match digits.len() {
+        3 => digits.iter().map(|digit| digit * 17).collect(),
+        6 => digits.chunks(2).map(|pair| pair[0] * 16 + pair[1]).collect(),
+        _ => panic!("no colour: {digits:?}"),
+    };
+    let linear = parts.into_iter().map(|part| {
+        let part = f64::from(part) / 255.0;
+        if part <= 0.04045 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+    });
+    linear.zip([0.2126, 0.7152, 0.0722]).map(|(part, weight)| part * weight).sum()
+}
+
 #[test]
 fn json_and_json_lines_are_read_by_jq() {
     let Some((read, said)) = ask("jq", &["-e", "[.claims[].outcome] | length"], &report("json", &[])) else { return };

@@ -22,6 +22,25 @@ fn file(name: &str) -> PathBuf {
     path
 }
 
+/// A page of several files has a column for each, by its name alone while no other has it.
+#[test]
+fn a_page_of_several_files_names_each() {
+    let (old, new) = (file("old.json"), file("new.json"));
+    let [old, new] = [&old, &new].map(|path| path.to_str().expect("UTF-8"));
+    run(&mut smallwrites(["verify", "counters-are-per", "--shared", "--save", old])).fine();
+    std::fs::copy(old, new).expect("a second file");
+    let stem = |path: &str| path.rsplit('/').next().and_then(|name| name.strip_suffix(".json")).map(str::to_owned);
+    let (first, second) = (stem(old).expect("a stem"), stem(new).expect("a stem"));
+    let ran = run(&mut smallwrites(["compare", old, new, "--format", "html"]));
+    for shown in [format!("<h1>Small writes: {first}, {second}</h1>"), format!("What changed from {first} to {second}")]
+    {
+        assert!(ran.fine().contains(&shown), "{shown}\n{ran}");
+    }
+    let ran = run(&mut smallwrites(["compare", old, new, old, "--format", "html"]));
+    assert!(ran.fine().contains(&format!("<h1>Small writes: {old}, {second}, {old}</h1>")), "{ran}");
+    let _ = (std::fs::remove_file(old), std::fs::remove_file(new));
+}
+
 #[rstest]
 #[case::option(&["--help"])]
 #[case::short(&["-h"])]

@@ -8,7 +8,7 @@ use smallwrites::gate::{self, Comparison};
 use smallwrites::lab::LabError;
 use smallwrites::report::html::{Column, Page};
 use smallwrites::report::{Format, Record};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 /// Compares each new file with the old one.
@@ -16,8 +16,8 @@ pub(super) fn run(options: &Compare) -> Result<Status, Trouble> {
     let old = read(&options.old)?;
     let new: Vec<Record> = options.new.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
     let target = Target::open(options.out.as_deref())?;
-    let names = std::iter::once(&options.old).chain(&options.new).map(|path| path.display().to_string());
-    let (text, status) = render(options.format, &names.collect::<Vec<_>>(), &old, &new, options.times);
+    let paths: Vec<&Path> = std::iter::once(&options.old).chain(&options.new).map(PathBuf::as_path).collect();
+    let (text, status) = render(options.format, &names(&paths), &old, &new, options.times);
     target.write(&text)?;
     Ok(status)
 }
@@ -49,6 +49,16 @@ pub(super) fn read(path: &Path) -> Result<Record, Trouble> {
     gate::read(path).map_err(|error| Trouble::Usage(error.to_string()))
 }
 
+/// What to call files on a page: their names alone, which head narrow columns, or whole where two have the same.
+fn names(paths: &[&Path]) -> Vec<String> {
+    let stems = || paths.iter().filter_map(|path| path.file_stem());
+    let name = |path: &&Path| match path.file_stem() {
+        Some(stem) if stems().filter(|other| *other == stem).count() == 1 => stem.to_string_lossy().into_owned(),
+        _ => path.display().to_string(),
+    };
+    paths.iter().map(name).collect()
+}
+
 /// What changed from the old record to each new one, and the status that follows.
 pub(super) fn render(
     format: Format,
@@ -66,7 +76,8 @@ pub(super) fn render(
         Format::Html => {
             let records = std::iter::once(old).chain(new);
             let columns = names.iter().cloned().zip(records).map(|(name, record)| Column { name, record }).collect();
-            Page { columns, lead: all(Comparison::html).concat() }.render()
+            let lead = comparisons.iter().zip(&names[1..]).map(|(changed, new)| changed.html(&names[0], new)).collect();
+            Page { columns, lead }.render()
         }
         _ => all(Comparison::to_string).join("\n"),
     };

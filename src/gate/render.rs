@@ -78,20 +78,22 @@ impl Comparison {
         out
     }
 
-    /// What comes first on a page with pictures.
+    /// What comes first on a page with pictures, under the names that the two have there.
     #[must_use]
-    pub fn html(&self) -> String {
-        let mut out = format!("<section>\n<h2>What changed</h2>\n<p>{}</p>\n", escape(&self.closing()));
-        let mut table = |title: &str, head: [&str; 3], rows: Vec<[String; 3]>| {
+    pub fn html(&self, old: &str, new: &str) -> String {
+        let [old, new] = [old, new].map(escape);
+        let closing = escape(&self.closing());
+        let mut out = format!("<section>\n<h2>What changed from {old} to {new}</h2>\n<p>{closing}</p>\n");
+        let mut table = |title: &str, what: &str, rows: Vec<[String; 3]>| {
             if rows.is_empty() {
                 return;
             }
             let _ = write!(
                 out,
-                "<div class=\"scroll\" role=\"region\" aria-label=\"{title}\" tabindex=\"0\">\n<table class=\"changes\">\n\
-                 <caption>{title}</caption>\n<thead><tr>",
+                "<div class=\"scroll\" role=\"region\" aria-label=\"{title}, {old} to {new}\" tabindex=\"0\">\n\
+                 <table class=\"changes\">\n<caption>{title}</caption>\n<thead><tr>",
             );
-            for name in head {
+            for name in [what, &old, &new] {
                 let _ = write!(out, "<th scope=\"col\">{name}</th>");
             }
             out.push_str("</tr></thead>\n<tbody>\n");
@@ -108,27 +110,23 @@ impl Comparison {
                 let setting = flip.setting.as_ref().map(|text| format!("<br>{}", escape(text))).unwrap_or_default();
                 [link(&flip.claim), side(&flip.old), side(&flip.new) + &setting]
             };
-            table(title, ["claim", "was", "now"], flips.iter().map(row).collect());
+            table(title, "claim", flips.iter().map(row).collect());
         }
         let only = |claims: &[String], old: &str, new: &str| {
             claims.iter().map(|claim| [link(claim), old.to_owned(), new.to_owned()]).collect()
         };
-        table("Vanished claims", ["claim", "was", "now"], only(&self.vanished, "checked", "not checked"));
-        table("New claims", ["claim", "was", "now"], only(&self.appeared, "not checked", "checked"));
+        table("Vanished claims", "claim", only(&self.vanished, "checked", "not checked"));
+        table("New claims", "claim", only(&self.appeared, "not checked", "checked"));
         let shift = |shift: &Shift| {
             let name = format!("{} <code>{}</code>", link(&shift.claim), escape(&shift.exchange));
             [name, shift.old.to_string(), format!("{} ({:+.0} %)", shift.new, shift.percent())]
         };
-        table(
-            "Shifted times, median ± median absolute deviation",
-            ["claim", "was", "now"],
-            self.shifts.iter().map(shift).collect(),
-        );
+        table("Shifted times, median ± median absolute deviation", "claim", self.shifts.iter().map(shift).collect());
         let setting = |difference: &Difference| {
             let [old, new] = values(difference).map(escape);
             [escape(&difference.name), old, new]
         };
-        table("Settings and facts", ["name", "was", "now"], self.settings.iter().map(setting).collect());
+        table("Settings and facts", "name", self.settings.iter().map(setting).collect());
         out + "</section>\n"
     }
 

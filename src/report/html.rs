@@ -10,9 +10,18 @@ mod timeline;
 use super::junit::escape;
 use super::{Entry, Record, Report, Word};
 use crate::claims::Document;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 const STYLE: &str = include_str!("html/style.css");
+
+/// How to read the tables of claims.
+const KEY: &str = "<p class=\"key\"><span class=\"word passed\">✓</span> the kernel does what is expected of the claim: it holds, \
+                   holds with a limit, or is refuted; <span class=\"word failed\">✗</span> it does not; \
+                   <span class=\"word ignored\">○</span> this place could not show it.</p>\n";
+
+/// How to read the drawings of requests.
+const LANES: &str = "<p>Time runs downwards, not to scale. Where a lane is thick, bytes wait in that side's socket; where both \
+                     are dotted, nothing happens for the time that stands between them.</p>\n";
 
 /// How to read the pictures of the claims.
 const LEGEND: &str = "<section>\n<h2>How to read the pictures</h2>\n<p>Each dot is one request, on a logarithmic scale: large \
@@ -61,18 +70,25 @@ impl Page<'_> {
             title = escape(&title),
         );
         self.summary(&mut out);
-        out += "</header>\n<main>\n";
-        out += &self.lead;
+        out += "</header>\n";
+        let documents: Vec<(usize, Document)> =
+            (1..).zip(Document::ALL).filter(|(_, document)| !self.ids(*document).is_empty()).collect();
+        self.contents(&mut out, &documents);
+        out += "<main>\n";
+        if !self.lead.is_empty() {
+            let _ = writeln!(out, "<div id=\"changes\">\n{}</div>", self.lead);
+        }
         self.drawings(&mut out);
         out += "<div id=\"claims\">\n";
-        let documents = Document::ALL.into_iter().filter(|document| !self.ids(*document).is_empty());
-        for document in documents.clone() {
-            self.table(&mut out, document);
+        out += KEY;
+        for (number, document) in &documents {
+            self.table(&mut out, *number, *document);
         }
         out += "</div>\n";
         out += LEGEND;
-        for document in documents {
-            let _ = writeln!(out, "<section>\n<h2>{}: evidence</h2>", escape(document.title()));
+        for (number, document) in documents {
+            let title = escape(document.title());
+            let _ = writeln!(out, "<section>\n<h2 id=\"evidence-{number}\">{title}: evidence</h2>");
             for id in self.ids(document) {
                 claim::section(&mut out, &self.columns, id);
             }
@@ -98,6 +114,26 @@ impl Page<'_> {
         ids
     }
 
+    /// Links to every part: the whole page is long.
+    fn contents(&self, out: &mut String, documents: &[(usize, Document)]) {
+        out.push_str("<nav aria-label=\"On this page\">\n<ul>\n");
+        if !self.lead.is_empty() {
+            out.push_str("<li><a href=\"#changes\">What changed</a></li>\n");
+        }
+        if self.is_drawn() {
+            out.push_str("<li><a href=\"#drawings\">One request, segment by segment</a></li>\n");
+        }
+        for (number, document) in documents {
+            let title = escape(document.title());
+            let _ = writeln!(
+                out,
+                "<li><a href=\"#document-{number}\">{title}</a> · <a href=\"#evidence-{number}\" aria-label=\"{title}: \
+                 evidence\">evidence</a></li>"
+            );
+        }
+        out.push_str("</ul>\n</nav>\n");
+    }
+
     fn summary(&self, out: &mut String) {
         out.push_str(
             "<div class=\"scroll\" role=\"region\" aria-label=\"The runs\" tabindex=\"0\">\n<table \
@@ -107,8 +143,9 @@ impl Page<'_> {
             let _ = write!(out, "<th scope=\"col\">{}</th>", escape(&column.name));
         }
         out.push_str("</tr></thead>\n<tbody>\n");
-        let rows: [(&str, Fact); 4] = [
+        let rows: [(&str, Fact); 5] = [
             ("claims", |record| record.counts.to_string()),
+            ("failed", failed),
             ("kernel", |record| {
                 let threshold = record.kernel.pingpong_threshold;
                 let threshold = threshold.map_or_else(|| "a constant".to_owned(), |threshold| threshold.to_string());
@@ -119,7 +156,8 @@ impl Page<'_> {
             ("place", |record| escape(&record.place)),
             ("settings", settings),
         ];
-        for (name, value) in rows {
+        let any_failed = self.columns.iter().any(|column| column.record.counts.failed > 0);
+        for (name, value) in rows.into_iter().filter(|(name, _)| any_failed || *name != "failed") {
             let _ = write!(out, "<tr><th scope=\"row\">{name}</th>");
             for column in &self.columns {
                 let _ = write!(out, "<td>{}</td>", value(column.record));
@@ -131,21 +169,27 @@ impl Page<'_> {
 
     /// The requests that each run recorded segment by segment, side by side: a stalled and a fixed one.
     fn drawings(&self, out: &mut String) {
-        if self.columns.iter().all(|column| column.record.sequences.is_empty()) {
+        if !self.is_drawn() {
             return;
         }
-        out.push_str("<section>\n<h2>One request, segment by segment</h2>\n<div class=\"figures wide\">\n");
-        for Column { name, record } in &self.columns {
+        out.push_str("<section>\n<h2 id=\"drawings\">One request, segment by segment</h2>\n");
+        out.push_str(LANES);
+        out.push_str("<div class=\"figures\">\n");
+        for (number, Column { name, record }) in (1..).zip(&self.columns) {
             if self.columns.len() > 1 {
                 out.push_str("<div class=\"column\">\n");
             }
-            for sequence in &record.sequences {
+            for (row, sequence) in (1..).zip(&record.sequences) {
+                let place = Place {
+                    id: format!("drawing-{row}-{number}"),
+                    column: (self.columns.len() > 1).then_some(name.as_str()),
+                };
                 let name =
                     if self.columns.len() > 1 { format!("<strong>{}</strong>: ", escape(name)) } else { String::new() };
                 let _ = writeln!(
                     out,
                     "<figure>{}<figcaption>{name}{}</figcaption></figure>",
-                    timeline::svg(sequence),
+                    timeline::svg(sequence, &place),
                     escape(&sequence.title)
                 );
             }
@@ -156,11 +200,28 @@ impl Page<'_> {
         out.push_str("</div>\n</section>\n");
     }
 
-    fn table(&self, out: &mut String, document: Document) {
+    /// What each column says of a claim.
+    fn entries(&self, id: &str) -> Vec<Option<&Entry>> {
+        self.columns.iter().map(|column| column.record.claim(id)).collect()
+    }
+
+    fn is_drawn(&self) -> bool {
+        self.columns.iter().any(|column| !column.record.sequences.is_empty())
+    }
+
+    fn table(&self, out: &mut String, number: usize, document: Document) {
+        let ids = self.ids(document);
+        let differing = ids.iter().filter(|id| differ(&self.entries(id))).count();
+        let marked =
+            if self.columns.len() > 1 { format!("; differing, marked ≠: {differing}") } else { String::new() };
+        // Beside many columns a claim's words need the room that long verdicts would take.
+        let many = if self.columns.len() > 3 { " many" } else { "" };
         let _ = write!(
             out,
-            "<section>\n<h2>{title}</h2>\n<div class=\"scroll\" role=\"region\" aria-label=\"{title}\" tabindex=\"0\">\n<table \
-             class=\"claims\">\n<thead><tr><th scope=\"col\">claim</th>",
+            "<section>\n<h2 id=\"document-{number}\">{title}</h2>\n<div class=\"scroll\" role=\"region\" \
+             aria-label=\"{title}\" tabindex=\"0\">\n<table class=\"claims{many}\">\n<caption>Claims: {}{marked}</caption>\n\
+             <thead><tr><th scope=\"col\">claim</th>",
+            ids.len(),
             title = escape(document.title())
         );
         for column in &self.columns {
@@ -168,13 +229,17 @@ impl Page<'_> {
             let _ = write!(out, "<th scope=\"col\">{}</th>", escape(name));
         }
         out.push_str("</tr></thead>\n<tbody>\n");
-        for id in self.ids(document) {
-            let entries: Vec<Option<&Entry>> = self.columns.iter().map(|column| column.record.claim(id)).collect();
+        for id in ids {
+            let entries = self.entries(id);
             let says = entries.iter().flatten().next().map(|entry| entry.says.as_str()).unwrap_or_default();
+            let (class, mark) = if differ(&entries) {
+                (" class=\"differs\"", "<span aria-hidden=\"true\">≠</span> <span class=\"heard\">differs: </span>")
+            } else {
+                ("", "")
+            };
             let _ = write!(
                 out,
-                "<tr{}><th scope=\"row\"><a href=\"#claim-{id}\">{id}</a> <span class=\"says\">{}</span></th>",
-                if differ(&entries) { " class=\"differs\"" } else { "" },
+                "<tr{class}><th scope=\"row\">{mark}<a href=\"#claim-{id}\">{id}</a> <span class=\"says\">{}</span></th>",
                 escape(says),
                 id = escape(id),
             );
@@ -185,6 +250,34 @@ impl Page<'_> {
         }
         out.push_str("</tbody>\n</table>\n</div>\n</section>\n");
     }
+}
+
+/// Where on the page a picture is.
+struct Place<'a> {
+    /// No other picture has it.
+    id: String,
+    /// Whose it is where there are several columns: who goes from picture to picture meets no caption.
+    column: Option<&'a str>,
+}
+
+/// A picture's opening tag, with a name and with words that say what it shows.
+fn picture(width: f64, height: f64, Place { id, column }: &Place<'_>, name: impl Display, words: &str) -> String {
+    let name = column.map_or_else(|| name.to_string(), |column| format!("{column}: {name}"));
+    // Named by both: a description alone is read out by few.
+    format!(
+        "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"{id}-name {id}-words\"><title id=\"{id}-name\">{}\
+         </title><desc id=\"{id}-words\">{}</desc>",
+        escape(&name),
+        escape(words),
+        id = escape(id),
+    )
+}
+
+/// Links to the claims that failed.
+fn failed(record: &Record) -> String {
+    let failed = record.claims.iter().filter(|entry| entry.outcome == Word::Failed);
+    let links = failed.map(|entry| format!("<a href=\"#claim-{id}\">{id}</a>", id = escape(&entry.id)));
+    links.collect::<Vec<_>>().join(", ")
 }
 
 fn settings(record: &Record) -> String {
@@ -204,7 +297,7 @@ fn verdict(entry: Option<&Entry>) -> String {
         Word::Failed => ("failed", "✗", "failed"),
         Word::Ignored => ("ignored", "○", "ignored"),
     };
-    format!("<span class=\"word {class}\"><span aria-hidden=\"true\">{mark}</span> {}</span>", escape(word))
+    format!("<span class=\"word {class}\"><span aria-hidden=\"true\">{mark}</span>\u{a0}{}</span>", escape(word))
 }
 
 fn differ(entries: &[Option<&Entry>]) -> bool {

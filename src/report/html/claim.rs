@@ -2,7 +2,7 @@
 
 use super::super::junit::escape;
 use super::plot::{self, Scale};
-use super::{Column, Entry, verdict};
+use super::{Column, Entry, Place, verdict};
 use crate::claims::Sample;
 use crate::observation::Summary;
 use std::fmt::Write;
@@ -31,7 +31,7 @@ pub(super) fn section(out: &mut String, columns: &[Column<'_>], id: &str) {
             .iter()
             .filter_map(|(column, entry)| Some((column.name.as_str(), entry.evidence.samples.get(row)?)))
             .collect();
-        pictures(out, &samples, columns.len() > 1);
+        pictures(out, &samples, columns.len() > 1, &format!("{id}-{row}"));
     }
     out.push_str("</article>\n");
 }
@@ -54,16 +54,17 @@ fn found(out: &mut String, column: &Column<'_>, entry: &Entry, named: bool) {
     }
 }
 
-/// The same exchange in each column, drawn to the same scale.
-fn pictures(out: &mut String, samples: &[(&str, &Sample)], named: bool) {
+/// The same exchange in each column, drawn to the same scale; `id` begins the pictures' names for each other.
+fn pictures(out: &mut String, samples: &[(&str, &Sample)], named: bool, id: &str) {
     let Some((_, first)) = samples.first() else { return };
     if samples.iter().all(|(_, sample)| sample.latencies_us.is_empty()) {
         return;
     }
     let _ = writeln!(out, "<h4><code>{}</code></h4>\n<div class=\"figures\">", escape(&first.exchange));
     let scale = Scale::of(samples.iter().map(|(_, sample)| *sample));
-    for (column, sample) in samples {
+    for (number, (column, sample)) in (1..).zip(samples) {
         let Some(latency) = Summary::of(sample.latencies_us.iter().copied()) else { continue };
+        let place = |what| Place { id: format!("{what}-{id}-{number}"), column: named.then_some(*column) };
         let (stalled, all) = (sample.verdict.stalled.len(), sample.latencies_us.len());
         let same = if sample.exchange == first.exchange {
             String::new()
@@ -77,9 +78,9 @@ fn pictures(out: &mut String, samples: &[(&str, &Sample)], named: bool) {
         let _ = writeln!(
             out,
             "<figure>{}<figcaption>{caption}{same}latency by request; {stalled} of {all} stalled; {latency}</figcaption></figure>",
-            plot::dots(sample, &scale),
+            plot::dots(sample, &scale, &place("latency")),
         );
-        if let Some(bars) = plot::bars(sample, &scale) {
+        if let Some(bars) = plot::bars(sample, &scale, &place("segments")) {
             let _ = writeln!(
                 out,
                 "<figure>{bars}<figcaption>{caption}data segments by request: {}</figcaption></figure>",

@@ -1,8 +1,8 @@
-//! Latency as dots and segments as bars: SVG with a label that says the same.
+//! Latency as dots and segments as bars: SVG with words that say the same.
 //!
 //! All figures have the same size, and text that is readable where a figure fills a small screen.
 
-use super::super::junit::escape;
+use super::{Place, picture};
 use crate::claims::Sample;
 use crate::exchange::Side;
 use crate::observation::{Summary, milliseconds};
@@ -54,16 +54,16 @@ impl Scale {
 }
 
 /// Latency of every request on a logarithmic scale, with the lines of the two waits.
-pub(super) fn dots(sample: &Sample, scale: &Scale) -> String {
+pub(super) fn dots(sample: &Sample, scale: &Scale, place: &Place<'_>) -> String {
     let latency = Summary::of(sample.latencies_us.iter().copied()).map(|latency| latency.to_string());
-    let mut out = open(&format!(
-        "Latency of each of {} requests of {}, on a logarithmic scale: {}; {} stalled, {}",
+    let words = format!(
+        "{} requests on a logarithmic scale: {}; {} stalled, {}",
         sample.latencies_us.len(),
-        sample.exchange,
         latency.unwrap_or_default(),
         sample.verdict.stalled.len(),
         sample.verdict,
-    ));
+    );
+    let mut out = picture(WIDTH, HEIGHT, place, format_args!("Latency by request of {}", sample.exchange), &words);
     let mut decade = scale.least_us;
     while decade <= scale.most_us {
         let us = 10_f64.powf(decade);
@@ -94,12 +94,13 @@ pub(super) fn dots(sample: &Sample, scale: &Scale) -> String {
 
 /// Data segments of every request: the client's above the middle, the server's below. `None` where the kernel does not
 /// count them.
-pub(super) fn bars(sample: &Sample, scale: &Scale) -> Option<String> {
+pub(super) fn bars(sample: &Sample, scale: &Scale, place: &Place<'_>) -> Option<String> {
     let counted = Side::BOTH.into_iter().any(|side| sample.segments_by_request[side].iter().any(Option::is_some));
     if !counted {
         return None;
     }
-    let mut out = open(&format!("Data segments by request of {}: {}", sample.exchange, segments_in_words(sample)));
+    let name = format_args!("Data segments by request of {}", sample.exchange);
+    let mut out = picture(WIDTH, HEIGHT, place, name, &segments_in_words(sample));
     let middle = f64::midpoint(TOP, BOTTOM);
     let unit = (BOTTOM - TOP) / 2.0 / f64::from(scale.segments);
     let width = ((RIGHT - LEFT) / scale.requests as f64 * 0.7).clamp(0.5, 24.0);
@@ -137,10 +138,6 @@ pub(super) fn segments_in_words(sample: &Sample) -> String {
         Some(format!("{side} {counts}"))
     };
     Side::BOTH.into_iter().filter_map(side).collect::<Vec<_>>().join(", ")
-}
-
-fn open(label: &str) -> String {
-    format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">", escape(label))
 }
 
 fn grid(out: &mut String, y: f64, name: &str) {

@@ -4,25 +4,24 @@
 //! silence has a row of its own that says how long it was.
 
 use super::super::junit::escape;
+use super::{Place, picture};
 use crate::exchange::Side;
 use crate::observation::milliseconds;
 use crate::report::sequence::{Event, Row, Sequence, time};
 use std::fmt::Write;
 
-const WIDTH: f64 = 400.0;
-const CLIENT: f64 = 70.0;
-const SERVER: f64 = 330.0;
+// As wide as a plot, so that its letters are as large on a small screen.
+const WIDTH: f64 = 340.0;
+const CLIENT: f64 = 62.0;
+const SERVER: f64 = 278.0;
 const MIDDLE: f64 = (CLIENT + SERVER) / 2.0;
 const TOP: f64 = 26.0;
 const ROW: f64 = 30.0;
 
-/// The drawing, with every row of it in its label.
-pub(super) fn svg(sequence: &Sequence) -> String {
+/// The drawing, with every row of it in its words.
+pub(super) fn svg(sequence: &Sequence, place: &Place<'_>) -> String {
     let height = TOP + ROW * (sequence.rows.len() as f64 + 1.0);
-    let mut out = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">",
-        escape(&format!("{}: {}", sequence.title, words(sequence)))
-    );
+    let mut out = picture(WIDTH, height, place, &sequence.title, &words(sequence));
     for (x, name) in [(CLIENT, Side::Client), (SERVER, Side::Server)] {
         let _ = write!(out, "<text class=\"name mid\" x=\"{x}\" y=\"16\">{name}</text>");
     }
@@ -128,7 +127,7 @@ mod tests {
     use crate::exchange::Sides;
 
     #[test]
-    fn the_label_says_what_is_drawn() {
+    fn the_words_say_what_is_drawn() {
         let row = |event| Row { event, holds: Sides { client: true, server: false } };
         let sequence = Sequence {
             request: 2,
@@ -150,7 +149,7 @@ mod tests {
             ],
             latency_us: 44_000,
         };
-        let drawn = svg(&sequence);
+        let drawn = svg(&sequence, &Place { id: "drawing".to_owned(), column: None });
         assert!(drawn.contains("nothing for 43.7 ms; 43.9 ms the server sends ACK of 10, lost"), "{drawn}");
         assert_eq!(drawn.matches("lane holds").count(), 3);
     }
