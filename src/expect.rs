@@ -204,7 +204,7 @@ assertions! {
         match stalled {
             Some(stalled) if stalled.median_us >= floor => {
                 let measured = Some(stalled.to_string());
-                let holds = format!("each ≥ {}", milliseconds(environment.delayed_ack_us));
+                let holds = format!("median ≥ {} less a jiffy", milliseconds(environment.delayed_ack_us));
                 Ok(this.fact(holds, measured))
             }
             other => {
@@ -221,7 +221,7 @@ assertions! {
         let latency = this.latency();
         if latency.is_some_and(|latency| latency.median_us >= least_us) {
             let measured = latency.map(|latency| latency.to_string());
-            return Ok(this.fact(format!("each ≥ {}", milliseconds(least_us)), measured));
+            return Ok(this.fact(format!("median ≥ {}", milliseconds(least_us)), measured));
         }
         let saw = latency.map_or_else(|| "no request".to_owned(), |latency| latency.to_string());
         let because = "nothing ends such a wait earlier";

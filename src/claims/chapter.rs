@@ -7,6 +7,7 @@ mod lab_three;
 mod lab_two;
 mod rules_receiver;
 mod rules_sender;
+mod ss;
 
 use super::Claim;
 

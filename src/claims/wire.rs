@@ -5,11 +5,18 @@ use super::stage::Judged;
 use super::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
 use crate::exchange::Side;
 use crate::expect::{Failure, Kind, expect};
-use crate::lab::{Conditions, Extent, Loss, WireSpec};
+use crate::kernel::MAX_QUICKACKS;
+use crate::lab::{Conditions, Extent, Lab, Loss, Settings, WireSpec};
 use crate::observation::{Observation, Release, Request, Rule, milliseconds};
+use crate::sys::counters;
+use crate::sys::options::{self, SocketOption};
+use crate::sys::tcp_info::TcpInfo;
+use crate::sys::transfer::{self, Flags};
 use crate::sys::veth::TokenBucket;
 use crate::verdict::{wait, was_late};
-use std::time::Duration;
+use socket2::Socket;
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
 pub(super) static RULES: &[Claim] = &[Claim {
     id: "gap-follows-the-bare-ack",
@@ -91,6 +98,21 @@ static BEYOND: &[Claim] = &[
         },
     },
     Claim {
+        id: "delayed-ack-follows-the-round-trip",
+        document: Document::Beyond,
+        section: "the path",
+        says: "outside pingpong mode each delayed ACK doubles the delay of the next, up to the path's round trip: on a path \
+               of more than 40 ms it takes longer than 40 ms",
+        expected: Expected::Holds,
+        source: "tcp_delack_timer_handler (ato doubles), tcp_send_delayed_ack (the round trip bounds it)",
+        needs: &[Need::Wire],
+        check: follows_the_round_trip,
+        control: Control {
+            breaks: "a receiver in pingpong mode, which begins with 40 ms each time",
+            twist: Twist::Check,
+        },
+    },
+    Claim {
         id: "mptcp-stalls-like-tcp",
         document: Document::Beyond,
         section: "the path",
@@ -131,7 +153,7 @@ fn gap(stage: &Stage<'_>) -> Judged {
     let (before, after) = gaps[0];
     let measured = format!("{} before it, {} after it", milliseconds(before), milliseconds(after));
     Ok(Evidence::says(
-        "header, 40 ms or more, bare ACK of the header, body: the gap lies before the bare ACK",
+        "header, 40 ms less a jiffy or more, bare ACK of the header, body: the gap lies before the bare ACK",
         measured,
     ))
 }
@@ -153,10 +175,13 @@ fn stalled(seen: &Observation) -> impl Iterator<Item = &Request> {
 
 fn batches_per_round_trip(stage: &Stage<'_>) -> Judged {
     const WRITES: u32 = 500;
-    let loops = ["C: W1×500 R1 / S: R500 W1", "C: [nodelay] W1×500 R1 / S: R500 W1"];
-    let scenes =
-        loops.map(|exchange| Scene::of(exchange).under(|base| base.wire(WireSpec::new(ONE_WAY)).initcwnd(2 * WRITES)));
-    let [nagle, nodelay] = stage.play_all(scenes)?;
+    const NODELAY: &str = "C: [nodelay] W1×500 R1 / S: R500 W1";
+    let open = |exchange| Scene::of(exchange).under(|base| base.wire(WireSpec::new(ONE_WAY)).initcwnd(2 * WRITES));
+    let [nagle, nodelay, initial] = stage.play_all([
+        open("C: W1×500 R1 / S: R500 W1"),
+        open(NODELAY),
+        Scene::of(NODELAY).requests(3).fresh().under(|base| base.wire(WireSpec::new(ONE_WAY)).initcwnd(10)),
+    ])?;
     let nodelay = expect(&nodelay).try_data_segments(Side::Client, WRITES)?;
     let sent = nagle.sockets.client.data_segments.unwrap_or(u32::MAX);
     // One small segment a round trip; what a late machine adds is round trips.
@@ -172,7 +197,16 @@ fn batches_per_round_trip(stage: &Stage<'_>) -> Judged {
             saw,
         ));
     }
-    Ok(Evidence::of([("TCP_NODELAY, window open", nodelay)])
+    let because = "tcpi_unacked and tcpi_snd_cwnd when the first write was held back; tcpi_data_segs_out";
+    let holds = "fewer segments than writes, held by a full congestion window";
+    let judge = |request: &Request| {
+        let sent = request.data_segments.client?;
+        let full = request.holds.iter().any(|hold| hold.rule == Rule::CongestionWindow);
+        let saw = || format!("{sent} segments, {:?}", request.holds.first());
+        (!was_late(&initial, request)).then(|| if full && sent < WRITES { Ok(()) } else { Err(saw()) })
+    };
+    let initial = expect(&initial).try_each(Kind::Cause, holds, because, judge)?;
+    Ok(Evidence::of([("TCP_NODELAY, window open", nodelay), ("TCP_NODELAY, initial window of 10", initial)])
         .and("Nagle: at most one small segment a round trip")
         .measuring(format!("{sent} segments with Nagle for {WRITES} writes")))
 }
@@ -204,9 +238,23 @@ fn autocorking(stage: &Stage<'_>) -> Judged {
         let saw = format!("{with} segments in all and {COUNTER} {counted:+}; {without} with the setting at 0");
         return Err(Failure::plain(Kind::Segments, expected, because, saw));
     }
+    // As the kernel has it: under no setting of the host's or the user's.
+    let default = stage.lab(
+        |base| Conditions { settings: Settings::default(), ..base },
+        |_| counters::sysctl("net.ipv4.tcp_autocorking"),
+    )?;
+    if default.as_deref().ok() != Some("1") {
+        let because = "tcp_sk_init sets it for every namespace";
+        return Err(Failure::plain(
+            Kind::Answer,
+            "net.ipv4.tcp_autocorking 1 by default",
+            because,
+            format!("{default:?}"),
+        ));
+    }
     Ok(Evidence::says(
         format!(
-            "40 writes behind two queued segments leave as one, {COUNTER} counts them; none with the setting at 0, none for a queue further on"
+            "40 writes behind two queued segments leave as one, {COUNTER} counts them; none with the setting at 0, none for a queue further on; 1 is the default"
         ),
         format!("{with} segments against {without}, {COUNTER} {counted:+}"),
     ))
@@ -254,11 +302,12 @@ fn timeout(stage: &Stage<'_>) -> Judged {
 type Path = (u64, fn(Conditions) -> Conditions);
 
 fn two_round_trips(stage: &Stage<'_>) -> Judged {
-    let scene = Scene::of(SPLIT_REQUEST).requests(4);
-    let paths: [Path; 3] = [
+    let scene = Scene::of(SPLIT_REQUEST).requests(3);
+    let paths: [Path; 4] = [
         (0, |base| base.wire(WireSpec::new(Duration::ZERO))),
         (10, |base| base.wire(WireSpec::new(Duration::from_millis(10)))),
         (50, |base| base.wire(WireSpec::new(Duration::from_millis(50)))),
+        (200, |base| base.wire(WireSpec::new(Duration::from_millis(200)))),
     ];
     let seen = stage.play_all(paths.map(|(_, under)| scene.clone().under(under)))?;
     let mut measured = Vec::new();
@@ -269,9 +318,79 @@ fn two_round_trips(stage: &Stage<'_>) -> Judged {
         measured.push(seen.facts().iter().find_map(|fact| fact.measured.clone()).unwrap_or_default());
     }
     Ok(Evidence::says(
-        "stalled requests take two round trips and one delayed ACK or more, at 0, 10 and 50 ms each way",
+        "the median request takes two round trips and one delayed ACK or more, less a jiffy, at 0, 10, 50 and 200 ms each way",
         measured.join("; "),
     ))
+}
+
+fn follows_the_round_trip(stage: &Stage<'_>) -> Judged {
+    const ONE_WAY: Duration = Duration::from_millis(50);
+    let pingpong = stage.is_twisted();
+    let path = |base: Conditions| base.wire(WireSpec::new(ONE_WAY)).initcwnd(2 * MAX_QUICKACKS);
+    let waits = stage.lab(path, |lab| unread(lab, pingpong))?;
+    let because = "tcpi_last_data_sent less tcpi_last_ack_recv of the client where TcpExtDelayedACKs moved";
+    let mut waits = waits.map_err(|error| {
+        Failure::plain(Kind::Play, "single bytes can be sent and acknowledged", because, error.to_string())
+    })?;
+    // The path there and back, and as long again; either stamp is a jiffy's, in whole milliseconds.
+    let round_trip = 2 * u64::try_from(ONE_WAY.as_micros()).unwrap_or(u64::MAX);
+    let floor = 2 * round_trip - 2 * stage.kernel().jiffy_us - 1000;
+    let measured = format!("{waits:?} ms from a byte to its ACK");
+    // From 40 ms to 100 it doubles twice.
+    waits.drain(..waits.len().min(2));
+    waits.sort_unstable();
+    if waits.get(waits.len() / 2).is_none_or(|median| u64::from(*median) * 1000 < floor) {
+        let expected =
+            format!("from the third delayed ACK on a median ≥ {} from a byte to its ACK", milliseconds(floor));
+        return Err(Failure::plain(Kind::Time, expected, because, measured));
+    }
+    Ok(Evidence::says(
+        "100 ms of round trip: from the third on a delayed ACK takes as long again, median less two jiffies",
+        measured,
+    ))
+}
+
+/// Milliseconds from each of some bytes to its delayed ACK, from a receiver that reads none of them: having sent what it
+/// may send at once, it delays, in pingpong mode or not.
+fn unread(lab: &Lab, pingpong: bool) -> io::Result<Vec<u32>> {
+    const WANTED: usize = 6;
+    const MOST: usize = 40;
+    let pair = lab.pair(&[(SocketOption::NoDelay, 1)])?;
+    let delayed = || lab.counters_named(Some(Side::Server), &["TcpExtDelayedACKs"]).and_then(|read| read[0]);
+    for _ in 0..MAX_QUICKACKS {
+        transfer::send(&pair.client, b"x", Flags::NONE)?;
+    }
+    acknowledged(&pair.client)?;
+    let mut waits = Vec::new();
+    for _ in 0..MOST {
+        if pingpong {
+            options::set(&pair.server, SocketOption::QuickAck, 0)?;
+        }
+        let before = delayed();
+        transfer::send(&pair.client, b"x", Flags::NONE)?;
+        let info = acknowledged(&pair.client)?;
+        // Neither at once nor after a loss.
+        if delayed().zip(before).is_some_and(|(now, before)| now > before) {
+            waits.extend(info.last_data_sent.zip(info.last_ack_recv).map(|(sent, acked)| sent.saturating_sub(acked)));
+        }
+        if waits.len() == WANTED {
+            break;
+        }
+    }
+    Ok(waits)
+}
+
+/// Waits until nothing is in flight.
+fn acknowledged(socket: &Socket) -> io::Result<TcpInfo> {
+    const DEADLINE: Duration = Duration::from_secs(10);
+    let started = Instant::now();
+    loop {
+        match TcpInfo::read(socket)? {
+            info if info.unacked == Some(0) => return Ok(info),
+            _ if started.elapsed() > DEADLINE => return Err(io::ErrorKind::TimedOut.into()),
+            _ => thread::sleep(Duration::from_millis(1)),
+        }
+    }
 }
 
 fn mptcp(stage: &Stage<'_>) -> Judged {

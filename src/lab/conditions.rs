@@ -43,6 +43,8 @@ pub struct Conditions {
     pub settings: Settings,
     /// `quickack 1` on the local route.
     pub quickack_route: bool,
+    /// `quickack 1` on the local route to 127.0.0.0/8, which the lab's address does not go by: it has one of its own.
+    pub quickack_subnet: bool,
     /// `rto_min` on the local route, milliseconds.
     pub rto_min_ms: Option<u32>,
     /// `initcwnd` on the local route, segments.
@@ -95,6 +97,13 @@ impl Conditions {
     #[must_use]
     pub fn quickack_route(mut self) -> Self {
         self.quickack_route = true;
+        self
+    }
+
+    /// The same with `quickack 1` on the local route to all of 127.0.0.0/8.
+    #[must_use]
+    pub fn quickack_subnet(mut self) -> Self {
+        self.quickack_subnet = true;
         self
     }
 

@@ -21,6 +21,12 @@ pub(super) fn open_private(conditions: &Conditions) -> Result<BTreeMap<String, S
         device::replace_local_route(loopback(conditions.family), &metrics)
             .map_err(|source| setting("the local route's metrics", &format!("{metrics:?}"), source))?;
     }
+    if conditions.quickack_subnet {
+        let metrics = RouteMetrics { quickack: true, ..RouteMetrics::default() };
+        device::replace_loopback_subnet(&metrics)
+            .map_err(|source| setting("the metrics of the local route to 127.0.0.0/8", "quickack 1", source))?;
+        pinned.insert("route 127.0.0.0/8 quickack".to_owned(), "1".to_owned());
+    }
     shape("lo", conditions, &mut pinned)?;
     Ok(pinned)
 }
@@ -124,7 +130,7 @@ pub(super) fn refuse_settings(conditions: &Conditions) -> Result<BTreeMap<String
     if conditions.mtu.is_some() {
         return Err(LabError::Shared("another MTU"));
     }
-    if metrics(conditions, &mut BTreeMap::new()).is_some() {
+    if metrics(conditions, &mut BTreeMap::new()).is_some() || conditions.quickack_subnet {
         return Err(LabError::Shared("a route of the lab's own"));
     }
     if conditions.shaping.is_some() {

@@ -172,6 +172,21 @@ pub fn replace_local_route(address: IpAddr, metrics: &RouteMetrics) -> io::Resul
     Ok(())
 }
 
+/// Gives the local route to all of 127.0.0.0/8 these metrics. An address with a local route of its own goes by that one,
+/// and a device's address has one.
+///
+/// # Errors
+///
+/// `PermissionDenied` without `CAP_NET_ADMIN`.
+pub fn replace_loopback_subnet(metrics: &RouteMetrics) -> io::Result<()> {
+    let doing = |error| context(error, "replace the local route to 127.0.0.0/8");
+    let mut route = local_route(Ipv4Addr::new(127, 0, 0, 0).into(), index_of("lo").map_err(doing)?);
+    route.header.destination_prefix_length = 8;
+    route.attributes.push(RouteAttribute::PrefSource(IpAddr::from(Ipv4Addr::LOCALHOST).into()));
+    route.attributes.push(RouteAttribute::Metrics(metrics.attributes()));
+    request(RouteNetlinkMessage::NewRoute(route), NLM_F_CREATE | NLM_F_REPLACE).map_err(doing)
+}
+
 /// Adds a host route to a neighbour `address` on a device, with these metrics: `ip route replace ADDRESS/32 dev
 /// DEVICE src SOURCE scope link ...`. Being more specific it goes before the device's own subnet.
 ///

@@ -132,7 +132,8 @@ fn acks_later_than_40_ms(stage: &Stage<'_>) -> Judged {
             opened.to_string(),
         ));
     }
-    let holds = format!("the handshake's ACK is delayed by {} or more", milliseconds(DELACK_MAX.as_micros() as u64));
+    let holds =
+        format!("the handshake's delayed ACK: median ≥ {} less a jiffy", milliseconds(DELACK_MAX.as_micros() as u64));
     Ok(Evidence::says(holds, opened.to_string()))
 }
 

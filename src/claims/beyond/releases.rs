@@ -121,7 +121,7 @@ fn cork_behind_flight(stage: &Stage<'_>) -> Judged {
         .try_each(Kind::Cause, "no persist timer while a segment is in flight", "idiag_timer of sock_diag", timer)?
         .try_each(
             Kind::Time,
-            "each ≥ 40 ms + 200 ms",
+            "each ≥ 40 ms + 200 ms less two jiffies",
             "one timer after the other, less the jiffies that had begun",
             duration,
         )?;

@@ -82,7 +82,7 @@ fn ceiling(stage: &Stage<'_>) -> Judged {
         .try_each(Kind::Cause, "persist timer pending, nothing in flight", "idiag_timer of sock_diag", timer)?
         .try_each(
             Kind::Time,
-            "each ≥ max(tcpi_rto, 200 ms)",
+            "each ≥ max(tcpi_rto, 200 ms) less a jiffy",
             "tcp_probe0_base, less the jiffy that had begun",
             duration,
         )?;

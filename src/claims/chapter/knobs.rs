@@ -17,15 +17,9 @@ pub(super) static CLAIMS: &[Claim] = &[
         section: SECTION,
         says: "quickack 1 on a route: every connection over it acknowledges at once",
         expected: Expected::Holds,
-        source: "tcp_in_quickack_mode (RTAX_QUICKACK); ip-route(8)",
+        source: "tcp_in_quickack_mode (RTAX_QUICKACK), fib_lookup (the longest prefix); ip-route(8)",
         needs: &[Need::PrivateLab],
-        check: |stage| {
-            let scenes = [Scene::of(WWR), Scene::of(SPLIT_REQUEST)]
-                .map(|scene| scene.requests(20).under(|base| base.quickack_route()));
-            let [plain, primed] = stage.play_all(scenes)?;
-            let quick = |seen| expect(seen).try_no_stall()?.try_segments_per_request(Side::Client, 2);
-            Ok(Evidence::of([("", quick(&plain)?), ("a server that asks for delays", quick(&primed)?)]))
-        },
+        check: route_quickack,
         control: Control {
             breaks: "the route without it",
             twist: Twist::Conditions(|mut base| {
@@ -137,6 +131,25 @@ pub(super) static CLAIMS: &[Claim] = &[
         },
     },
 ];
+
+fn route_quickack(stage: &Stage<'_>) -> Judged {
+    let over = |exchange: &str| Scene::of(exchange).requests(20).under(|base| base.quickack_route());
+    let [plain, delays, subnet] = stage.play_all([
+        over(WWR),
+        over(SPLIT_REQUEST),
+        // The address has a local route of its own, which goes before its subnet's.
+        Scene::of(SPLIT_REQUEST).requests(8).under(|base| base.quickack_subnet()),
+    ])?;
+    let quick = |seen| expect(seen).try_no_stall()?.try_segments_per_request(Side::Client, 2);
+    let [plain, delays] = [quick(&plain)?, quick(&delays)?];
+    let subnet = expect(&subnet).try_stalls(Pattern::Every)?.try_held(Side::Client, 10)?;
+    let subnet = subnet.try_cause(Side::Client, Rule::Nagle, Release::DelayedAck)?;
+    Ok(Evidence::of([
+        ("", plain),
+        ("a server that asks for delays", delays),
+        ("on the route to 127.0.0.0/8 alone", subnet),
+    ]))
+}
 
 fn header_then_sendfile(stage: &Stage<'_>) -> Judged {
     let [corked, more, plain] = stage.play_all(

@@ -3,10 +3,15 @@
 use crate::claims::scenes::{WWR, replied_promptly};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
-use crate::exchange::{Opt, Side};
+use crate::exchange::{Opt, Side, Sides};
 use crate::expect::{Failure, Kind, expect};
 use crate::observation::{Observation, Release, Rule};
+use crate::sys::tcp_info::TcpInfo;
+use crate::sys::{counters, process};
 use crate::verdict::Pattern;
+use socket2::Socket;
+use std::io::{self, IoSlice, Read, Write};
+use std::net::TcpStream;
 
 const SECTION: &str = "lab 1";
 const REQUESTS: u32 = 50;
@@ -179,7 +184,31 @@ fn one_write(stage: &Stage<'_>) -> Judged {
     let [send, vector] = stage.play_all(scenes.map(|exchange| Scene::of(exchange).requests(REQUESTS)))?;
     let send = expect(&send).try_no_stall()?.try_data_segments(Side::Client, REQUESTS)?;
     let vector = expect(&vector).try_no_stall()?.try_data_segments(Side::Client, REQUESTS)?;
-    Ok(Evidence::of([("send", send), ("sendmsg with an iovec", vector)]))
+    let evidence = Evidence::of([("send", send), ("sendmsg with an iovec", vector)]);
+    let segments = stage.ask(|lab| written(&lab.pair(&[])?))?;
+    if segments.iter().any(|sent| *sent != Some(1)) {
+        let because = "tcpi_data_segs_out before each writev and after it";
+        let saw = segments.iter().map(|sent| format!("{sent:?}")).collect::<Vec<_>>().join(" ");
+        return Err(Failure::plain(Kind::Segments, "1 data segment for each writev of two buffers", because, saw));
+    }
+    Ok(evidence.and(format!("writev: client {REQUESTS} data segments")))
+}
+
+/// Data segments that had left when `writev(2)` returned, for each request: the notation's own step is `sendmsg`.
+fn written(pair: &Sides<Socket>) -> io::Result<Vec<Option<u32>>> {
+    let [mut client, mut server] =
+        [TcpStream::from(pair.client.try_clone()?), TcpStream::from(pair.server.try_clone()?)];
+    let sent = || Ok::<_, io::Error>(TcpInfo::read(&pair.client)?.data_segments());
+    let mut request = || {
+        let before = sent()?;
+        let taken = client.write_vectored(&[IoSlice::new(&[b'x'; 10]), IoSlice::new(&[b'x'; 10])])?;
+        let left = sent()?.zip(before).map(|(now, before)| now - before).filter(|_| taken == 20);
+        server.read_exact(&mut [0; 20])?;
+        server.write_all(&[b'x'; 20])?;
+        client.read_exact(&mut [0; 20])?;
+        Ok(left)
+    };
+    (0..REQUESTS).map(|_| request()).collect()
 }
 
 fn quickack_resets(stage: &Stage<'_>) -> Judged {
@@ -260,8 +289,20 @@ fn counters_are_per_namespace(stage: &Stage<'_>) -> Judged {
         let saw = format!("TcpOutSegs {counted:+}, sockets {both}");
         return Err(Failure::plain(Kind::Counter, "TcpOutSegs counts both sockets", "both are in one namespace", saw));
     }
+    // Nothing else moves in the namespace: what it counts is the other process's segment, and perhaps the ACK of it.
+    let other = stage.ask(|lab| {
+        let pair = lab.pair(&[])?;
+        let before = counters::read_named(&["TcpOutSegs"])?[0];
+        process::send_from_another(&pair.client, b"another process")?;
+        Ok(counters::read_named(&["TcpOutSegs"])?[0].zip(before).map(|(now, before)| now - before))
+    })?;
+    if other.is_none_or(|counted| counted == 0) {
+        let because = "its threads and another process have the same namespace";
+        let saw = format!("TcpOutSegs {other:?} after another process's send");
+        return Err(Failure::plain(Kind::Counter, "TcpOutSegs counts what another process sends", because, saw));
+    }
     Ok(Evidence::says(
-        "a busy namespace leaves the counters of another alone; its own count both ends",
+        "a busy namespace leaves the counters of another alone; its own count both ends, and what another process sends",
         format!("TcpOutSegs {counted:+} beside {:+}", moved(&still)),
     ))
 }

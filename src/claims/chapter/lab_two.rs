@@ -1,8 +1,9 @@
 //! Lab 2: the evidence that `ss` shows.
 
+use super::ss::{self, Printed};
 use crate::claims::scenes::{QUICKACK_EVERY_READ, primed};
 use crate::claims::stage::Judged;
-use crate::claims::{Claim, Control, Document, Expected, Need, Stage};
+use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Stage};
 use crate::exchange::Side;
 use crate::expect::{Kind, expect};
 use crate::observation::{Listed, Observation, PendingTimer, Request, milliseconds};
@@ -30,7 +31,13 @@ pub(super) static CLAIMS: &[Claim] = &[
                 (client.unacked, client.not_sent, client.bytes_sent) == (Some(1), Some(10), Some(sent))
                     && (listed.send_queue, listed.timer) == (20, PendingTimer::Retransmit)
             };
-            shown(&seen, Side::Client, holds, judge)
+            let evidence = shown(&seen, Side::Client, holds, judge)?;
+            let prints = |number: u64, ss: &Printed| {
+                let sent = ss.number("bytes_sent").is_none_or(|sent| sent == (number * 20 - 10) as f64);
+                let held = (ss.number("unacked"), ss.number("notsent")) == (Some(1.0), Some(10.0));
+                sent && held && ss.send_queue() == Some(20)
+            };
+            Ok(printed(evidence, ss::agrees(stage, Side::Client, prints)?))
         },
         control: Control { breaks: "no stall", twist: QUICKACK_EVERY_READ },
     },
@@ -55,7 +62,13 @@ pub(super) static CLAIMS: &[Claim] = &[
                 let timer = matches!(listed.timer, PendingTimer::None | PendingTimer::DelayedAck);
                 delays && idle && timer && listed.receive_queue == 0
             };
-            shown(&seen, Side::Server, &holds, judge)
+            let evidence = shown(&seen, Side::Server, &holds, judge)?;
+            let least = (ato - seen.environment.jiffy_us) as f64 / 1000.0;
+            let prints = |_: u64, ss: &Printed| {
+                let idle = (ss.number("unacked"), ss.number("notsent"), ss.send_queue()) == (None, None, Some(0));
+                idle && ss.number("ato").is_some_and(|ms| ms > least)
+            };
+            Ok(printed(evidence, ss::agrees(stage, Side::Server, prints)?))
         },
         control: Control { breaks: "no stall", twist: QUICKACK_EVERY_READ },
     },
@@ -85,6 +98,13 @@ fn shown(seen: &Observation, side: Side, holds: &str, judge: impl Fn(&Request, &
         Some(if fits { Ok(()) } else { Err(format!("{:?}", listed[side])) })
     };
     Ok(expect(seen).try_stalls(Pattern::Every)?.try_each(Kind::Answer, holds, because, judge)?.into())
+}
+
+/// What `ss` prints is no part of what a report says of a kernel: not every machine has it.
+fn printed(evidence: Evidence, ss: Option<String>) -> Evidence {
+    let Some(ss) = ss else { return evidence };
+    let measured = format!("{}; {ss}", evidence.measured);
+    evidence.measuring(measured)
 }
 
 fn held_bytes(stage: &Stage<'_>) -> Judged {

@@ -194,7 +194,7 @@ fn most_delay(stage: &Stage<'_>) -> Judged {
         return Err(Failure::plain(Kind::Time, expected, because, format!("{opened:?}")));
     }
     let measured = opened.map(|opened| opened.to_string()).unwrap_or_default();
-    let evidence = Evidence::says("the handshake's delayed ACK ≥ 200 ms", measured);
+    let evidence = Evidence::says("the handshake's delayed ACK: median ≥ 200 ms less a jiffy", measured);
     let Some(limit) = stage.kernel().delack_max_us else { return Ok(evidence) };
     let beyond = stage.lab(
         |base| base,
