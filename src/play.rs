@@ -248,6 +248,7 @@ impl Play {
             }
             // What closing takes is of no request.
             spans.push(Span { request: 0, from: Instant::now() });
+            open.hang_up();
             seen.append(run.seen);
             let ends = (run.boundaries.first(), run.boundaries.last());
             let (Some(before), Some(after)) = ends else { continue };

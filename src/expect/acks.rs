@@ -40,11 +40,8 @@ assertions! {
 
     /// In each request a side sends a bare ACK and no delayed-ACK timer fires; one in which the machine was late fits either way.
     acks_at_once = try_acks_at_once(receiver: Side) |this| {
-        // The namespace's timers are everybody's, a connection's that is being closed too; the socket's own count is its own.
-        let sent = |request: &Request| this.acknowledged_before_waiting(receiver, request) == Some(true);
         let other = this.first_on_time(|request| {
-            let fired = request.delayed_acks.is_some_and(|fired| fired > 0);
-            request.bare_acks[receiver].is_none_or(|count| count == 0) || (fired && !sent(request))
+            request.bare_acks[receiver].is_none_or(|count| count == 0) || request.delayed_acks.is_some_and(|fired| fired > 0)
         });
         let Some(request) = other else {
             return Ok(this.fact(format!("the {receiver} sends a bare ACK without the timer in each request"), None));
@@ -55,15 +52,6 @@ assertions! {
 }
 
 impl Expect<'_> {
-    /// Whether a side's bare ACK had left at the first moment when neither side could go on.
-    fn acknowledged_before_waiting(&self, side: Side, request: &Request) -> Option<bool> {
-        let earlier =
-            self.seen.requests.iter().take(request.number as usize - 1).map(|request| request.bare_acks[side]);
-        let of_earlier = if self.seen.fresh { Some(0) } else { earlier.sum::<Option<u32>>() };
-        let before = self.seen.sockets[side].before.bare_acks()? + of_earlier?;
-        Some(request.blocked?[side].bare_acks()? > before)
-    }
-
     fn acks(&self, side: Side, request: &Request, expected: String, because: &str) -> Failure {
         let count = |count: Option<String>| count.unwrap_or_else(|| "an unknown number of".to_owned());
         let saw = format!(

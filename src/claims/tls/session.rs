@@ -15,7 +15,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, ServerConfig, ServerConnection, SignatureScheme};
 use socket2::Socket;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -183,6 +183,15 @@ impl Session {
 
     fn sent(&self) -> io::Result<Option<u32>> {
         Ok(TcpInfo::read(&self.sockets.client)?.data_segments())
+    }
+}
+
+impl Drop for Session {
+    /// Ends the connection now, as a play does: another session's delayed ACKs are counted in the same namespace.
+    fn drop(&mut self) {
+        for socket in [&self.sockets.client, &self.sockets.server] {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
     }
 }
 
