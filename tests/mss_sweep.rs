@@ -52,8 +52,12 @@ struct Sweep {
 
 fn main() -> ExitCode {
     let entered = lab::enter();
-    if std::env::args().any(|argument| argument == "--list") {
-        println!("kernel_and_model_agree: test");
+    let asked = |word: &str| std::env::args().any(|argument| argument == word);
+    if asked("--list") {
+        // Runners ask twice, the second time for what is ignored.
+        if !asked("--ignored") {
+            println!("kernel_and_model_agree: test");
+        }
         return ExitCode::SUCCESS;
     }
     if let Err(error) = entered.and_then(|()| lab::available()) {
