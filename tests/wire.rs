@@ -271,7 +271,10 @@ fn a_token_bucket_makes_autocorking_certain() {
         if writes().any(|write| write.at_us > QUEUED_US) {
             eprintln!("not decided: the machine took longer for the writes than the queue for a segment");
         } else if autocorking == "1" {
-            assert_eq!(sizes, [1448, 1448, 400], "forty writes in one segment");
+            // Each packet that leaves the queue lets go what has gathered (tcp_tsq_handler); the first of the two may do so
+            // among the writes.
+            let gathered: u32 = sizes[2..].iter().sum();
+            assert!(gathered == 400 && sizes.len() <= 4, "a segment for each that left the queue: {sizes:?}");
         } else {
             assert!(sizes.len() > 3 && sizes[2] == 10, "a segment for each write until the window is full: {sizes:?}");
         }
