@@ -4,20 +4,20 @@
 //! Needs `CAP_NET_RAW` over the network namespace, which root of a user
 //! namespace has.
 
+mod stamps;
+
 use std::{
     io, mem,
-    net::{Ipv4Addr, UdpSocket},
     os::fd::{AsFd, AsRawFd, BorrowedFd},
     ptr,
-    sync::{Mutex, PoisonError},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use libc::{c_int, c_void, cmsghdr};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{check, context, device, malformed, namespace};
+use super::{check, context, malformed};
+use stamps::{keep_stamping, stamp};
 
 /// Larger than any frame a device hands over unless its GSO limit was raised.
 const LARGEST_FRAME: usize = 128 * 1024;
@@ -217,72 +217,6 @@ impl std::fmt::Debug for Capture {
             .field("dropped", &self.dropped)
             .finish_non_exhaustive()
     }
-}
-
-/// Turns time stamps on for good, so that they are on before the first frame.
-///
-/// The kernel stamps frames only while some socket of the host asks for it, and
-/// turns that on from a work queue, a while after the call
-/// (`net_enable_timestamp`). A frame that comes earlier has no stamp. So one
-/// socket of this process asks and never stops, and only the first capture has
-/// to wait. That socket keeps one network namespace alive until the process
-/// ends.
-fn keep_stamping() -> io::Result<()> {
-    /// Longer than a work queue takes on a machine with a CPU to spare.
-    const WORK_QUEUE: Duration = Duration::from_millis(50);
-    static KEEPER: Mutex<Option<Socket>> = Mutex::new(None);
-    // A panic cannot leave the socket half made.
-    let mut keeper = KEEPER.lock().unwrap_or_else(PoisonError::into_inner);
-    if keeper.is_none() {
-        let socket = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(0)))?;
-        stamp(&socket)?;
-        let seen = thread::Builder::new().name("stamps".to_owned()).spawn(see_stamps)?.join();
-        if !matches!(seen, Ok(Ok(()))) {
-            // Without a loopback of one's own there is nothing to see them on.
-            thread::sleep(WORK_QUEUE);
-        }
-        *keeper = Some(socket);
-    }
-    Ok(())
-}
-
-/// Sends on a loopback of this thread's own until frames have stamps in both
-/// directions, each being a place of its own in the kernel's code.
-fn see_stamps() -> io::Result<()> {
-    const PATIENCE: Duration = Duration::from_secs(5);
-    namespace::enter_network_namespace()?;
-    let index = device::index_of("lo")?;
-    device::set_up(index)?;
-    let socket = Socket::new(Domain::PACKET, Type::RAW.nonblocking(), Some(Protocol::from(0)))?;
-    stamp(&socket)?;
-    set(&socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
-    bind(&socket, index)?;
-    let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let (mut sent, mut came) = (false, false);
-    let limit = Instant::now() + PATIENCE;
-    while Instant::now() < limit {
-        sender.send_to(b"x", sender.local_addr()?)?;
-        loop {
-            match receive(&socket, &mut [0; 256]) {
-                Ok(frame) => *(if frame.outgoing { &mut sent } else { &mut came }) = true,
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
-            }
-        }
-        if sent && came {
-            return Ok(());
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    Err(io::ErrorKind::TimedOut.into())
-}
-
-/// Asks for stamps by `SO_TIMESTAMPING`. The simpler `SO_TIMESTAMPNS` hides a
-/// missing stamp: it reports the time of the reading in its place.
-fn stamp(socket: &Socket) -> io::Result<()> {
-    let wanted = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
-    set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, wanted as c_int)
 }
 
 fn set(socket: &Socket, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
