@@ -9,7 +9,7 @@ use crate::sys::options::{self, SocketOption};
 use crate::sys::transfer::{self, Interest};
 use socket2::{SockAddr, Socket};
 use std::io::ErrorKind;
-use std::net::{Shutdown, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -105,14 +105,10 @@ impl Connection {
         })
     }
 
-    /// Ends the connection now. Closing its descriptors may end it later: a process that is started meanwhile holds a copy
-    /// of each until its `exec`, and the FIN that goes out then, and its delayed ACK, would be counted in another request.
+    /// Ends the connection now, so that none of what ends it is counted in another request.
     pub(super) fn hang_up(self) {
         let open = sockets(&self.client.socket, &self.server.socket, self.relay.as_ref());
-        for name in open.names() {
-            // One that the peer has reset is not connected any more.
-            let _ = open[name].shutdown(Shutdown::Both);
-        }
+        open.names().for_each(|name| transfer::hang_up(open[name]));
     }
 }
 

@@ -8,13 +8,14 @@ use std::{
     ffi::CString,
     fs::File,
     io::{self, IoSlice, Read},
+    net::Shutdown,
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd},
     ptr,
     time::Duration,
 };
 
 use libc::{c_int, c_short};
-use socket2::SockRef;
+use socket2::{SockRef, Socket};
 
 use super::check;
 
@@ -200,6 +201,14 @@ impl Ready {
     pub fn any(self) -> bool {
         self.readable || self.writable || self.error || self.hangup
     }
+}
+
+/// Ends a connection now, in both directions. Closing the descriptor may end
+/// it later: a process that is started meanwhile holds a copy of it until its
+/// `exec`, and the FIN goes out only then. One that the peer has reset is not
+/// connected any more, which is no error here.
+pub fn hang_up(socket: &Socket) {
+    let _ = socket.shutdown(Shutdown::Both);
 }
 
 /// `ppoll(2)`: waits until one of the descriptors is ready or `timeout` has

@@ -15,7 +15,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, ServerConfig, ServerConnection, SignatureScheme};
 use socket2::Socket;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -189,9 +189,8 @@ impl Session {
 impl Drop for Session {
     /// Ends the connection now, as a play does: another session's delayed ACKs are counted in the same namespace.
     fn drop(&mut self) {
-        for socket in [&self.sockets.client, &self.sockets.server] {
-            let _ = socket.shutdown(Shutdown::Both);
-        }
+        transfer::hang_up(&self.sockets.client);
+        transfer::hang_up(&self.sockets.server);
     }
 }
 
