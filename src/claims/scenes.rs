@@ -4,7 +4,7 @@ use super::{Scene, Stage, Twist};
 use crate::exchange::{Exchange, Side, Step};
 use crate::expect::{Expect, Failure, Kind, expect};
 use crate::lab::Conditions;
-use crate::observation::{Frame, Observation, Request};
+use crate::observation::{Frame, Observation, Release, Request, Rule};
 use crate::verdict::Pattern;
 
 /// Write-write-read: the pattern that the whole chapter is about.
@@ -16,8 +16,11 @@ pub(super) const SPLIT_REQUEST: &str = "C: W10 W10 R20 / S: [quickack=0] R20 W20
 /// A reply in two small writes, to a client whose ACKs are always delayed.
 pub(super) const SPLIT_REPLY: &str = "C: [quickack=0] W10 R20 quickack=0 / S: R10 W10 W10";
 
-/// A receiver that acknowledges whatever it reads: nothing is left to wait for.
-pub(super) const QUICKACK_EVERY_READ: Twist = Twist::Instead("C: W10 W10 R20 / S: quickack R20 W20");
+/// Write-write-read to a receiver that acknowledges whatever it reads: nothing is left to wait for.
+pub(super) const PROMPT: &str = "C: W10 W10 R20 / S: quickack R20 W20";
+
+/// That receiver in a claim's own place.
+pub(super) const QUICKACK_EVERY_READ: Twist = Twist::Instead(PROMPT);
 
 /// What a client does, with a server that reads all of it and answers.
 ///
@@ -50,6 +53,12 @@ pub(super) fn stalls_when_kept<'a>(stage: &Stage<'_>, seen: &'a Observation) -> 
         _ => seen.try_follows_pingpong(Side::Server)?,
     };
     seen.try_held(Side::Client, 10)
+}
+
+/// Every request stalls: the client's second write is held by Nagle until the server's delayed ACK.
+pub(super) fn held_until_delayed_ack(seen: &Observation) -> Result<Expect<'_>, Failure> {
+    let seen = expect(seen).try_stalls(Pattern::Every)?.try_held(Side::Client, 10)?;
+    seen.try_cause(Side::Client, Rule::Nagle, Release::DelayedAck)
 }
 
 /// Segments without data that the server had sent when a request began.

@@ -10,6 +10,7 @@ use crate::verdict::was_mostly_late;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// How often a scene is played at most on a machine that is late.
 const TRIES: u32 = 4;
@@ -191,6 +192,23 @@ impl<'a> Stage<'a> {
 /// A failure of the place or the player, not of the claim.
 fn broken(expected: &str, error: &dyn std::error::Error) -> Failure {
     Failure::plain(Kind::Play, expected, "a claim is judged on an exchange that was played", error.to_string())
+}
+
+/// How long an event may take that must come: longer than any retransmission.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Asks again until there is an answer, which must come.
+pub(super) fn until<T>(mut ask: impl FnMut() -> io::Result<Option<T>>) -> io::Result<T> {
+    let limit = Instant::now() + PATIENCE;
+    loop {
+        if let Some(answer) = ask()? {
+            return Ok(answer);
+        }
+        if Instant::now() >= limit {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        thread::sleep(Duration::from_micros(200));
+    }
 }
 
 /// What a check comes to.

@@ -1,7 +1,7 @@
 //! Claims that only a delayed, lossy or captured path can show.
 
 use super::scenes::{SPLIT_REQUEST, WWR};
-use super::stage::Judged;
+use super::stage::{Judged, until};
 use super::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
 use crate::exchange::Side;
 use crate::expect::{Failure, Kind, expect};
@@ -15,8 +15,8 @@ use crate::sys::transfer::{self, Flags};
 use crate::sys::veth::TokenBucket;
 use crate::verdict::{wait, was_late};
 use socket2::Socket;
-use std::time::{Duration, Instant};
-use std::{io, thread};
+use std::io;
+use std::time::Duration;
 
 pub(super) static RULES: &[Claim] = &[Claim {
     id: "gap-follows-the-bare-ack",
@@ -382,15 +382,10 @@ fn unread(lab: &Lab, pingpong: bool) -> io::Result<Vec<u32>> {
 
 /// Waits until nothing is in flight.
 fn acknowledged(socket: &Socket) -> io::Result<TcpInfo> {
-    const DEADLINE: Duration = Duration::from_secs(10);
-    let started = Instant::now();
-    loop {
-        match TcpInfo::read(socket)? {
-            info if info.unacked == Some(0) => return Ok(info),
-            _ if started.elapsed() > DEADLINE => return Err(io::ErrorKind::TimedOut.into()),
-            _ => thread::sleep(Duration::from_millis(1)),
-        }
-    }
+    until(|| {
+        let info = TcpInfo::read(socket)?;
+        Ok((info.unacked == Some(0)).then_some(info))
+    })
 }
 
 fn mptcp(stage: &Stage<'_>) -> Judged {

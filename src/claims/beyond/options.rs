@@ -1,6 +1,6 @@
 //! What shortens the delayed ACK, and what leaves it alone.
 
-use crate::claims::scenes::{QUICKACK_EVERY_READ, primed};
+use crate::claims::scenes::{PROMPT, QUICKACK_EVERY_READ, held_until_delayed_ack, primed};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
 use crate::exchange::Side;
@@ -76,11 +76,9 @@ fn rto_min(stage: &Stage<'_>) -> Judged {
 
 /// A kernel without the setting: the delayed ACK is the usual one, and what waits for it is held.
 fn as_ever(stage: &Stage<'_>, setting: &str) -> Judged {
-    let scene =
-        if stage.is_twisted() { Scene::of("C: W10 W10 R20 / S: quickack R20 W20") } else { primed("W10 W10 R20") };
+    let scene = if stage.is_twisted() { Scene::of(PROMPT) } else { primed("W10 W10 R20") };
     let seen = stage.play(scene.requests(8))?;
-    let held = expect(&seen).try_stalls(Pattern::Every)?.try_held(Side::Client, 10)?;
-    let waits = held.try_cause(Side::Client, Rule::Nagle, Release::DelayedAck)?.try_delayed_acks_per_stall(1)?;
+    let waits = held_until_delayed_ack(&seen)?.try_delayed_acks_per_stall(1)?;
     let label = format!("this kernel has no {setting}");
     Ok(Evidence::of([(label.as_str(), waits)]))
 }

@@ -1,6 +1,8 @@
 //! Knobs, cases and traps: routes, files, bulk, pools and the exercises.
 
-use crate::claims::scenes::{SPLIT_REQUEST, WWR, full_segment, primed, replied_promptly, stalls_when_kept};
+use crate::claims::scenes::{
+    SPLIT_REQUEST, WWR, full_segment, held_until_delayed_ack, primed, replied_promptly, stalls_when_kept,
+};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
 use crate::exchange::Side;
@@ -142,12 +144,10 @@ fn route_quickack(stage: &Stage<'_>) -> Judged {
     ])?;
     let quick = |seen| expect(seen).try_no_stall()?.try_segments_per_request(Side::Client, 2);
     let [plain, delays] = [quick(&plain)?, quick(&delays)?];
-    let subnet = expect(&subnet).try_stalls(Pattern::Every)?.try_held(Side::Client, 10)?;
-    let subnet = subnet.try_cause(Side::Client, Rule::Nagle, Release::DelayedAck)?;
     Ok(Evidence::of([
         ("", plain),
         ("a server that asks for delays", delays),
-        ("on the route to 127.0.0.0/8 alone", subnet),
+        ("on the route to 127.0.0.0/8 alone", held_until_delayed_ack(&subnet)?),
     ]))
 }
 

@@ -1,6 +1,6 @@
 //! Lab 1: the stall and the fixes.
 
-use crate::claims::scenes::{WWR, replied_promptly};
+use crate::claims::scenes::{PROMPT, QUICKACK_EVERY_READ, WWR, replied_promptly};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
 use crate::exchange::{Opt, Side, Sides};
@@ -94,7 +94,7 @@ pub(super) static CLAIMS: &[Claim] = &[
         expected: Expected::Holds,
         source: "__tcp_sock_set_quickack, tcp_cleanup_rbuf",
         needs: &[],
-        check: |stage| fixed(stage, "C: W10 W10 R20 / S: quickack R20 W20", 100),
+        check: |stage| fixed(stage, PROMPT, 100),
         control: Control { breaks: "set once only", twist: Twist::Instead("C: W10 W10 R20 / S: [quickack] R20 W20") },
     },
     Claim {
@@ -154,8 +154,6 @@ pub(super) static CLAIMS: &[Claim] = &[
 
 /// The exchange without any fix.
 const DEFAULT: Twist = Twist::Instead(WWR);
-
-const QUICKACK_EVERY_READ: Twist = Twist::Instead("C: W10 W10 R20 / S: quickack R20 W20");
 
 fn default_pattern_stalls(stage: &Stage<'_>) -> Judged {
     stalled(&stage.play(Scene::of(WWR).requests(REQUESTS))?)

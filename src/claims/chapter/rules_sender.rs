@@ -1,11 +1,11 @@
 //! The rules of the sender: what Nagle's algorithm holds and what it does not.
 
-use crate::claims::scenes::{SPLIT_REQUEST, full_segment, primed};
+use crate::claims::scenes::{SPLIT_REQUEST, full_segment, held_until_delayed_ack, primed};
 use crate::claims::stage::Judged;
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Scene, Stage, Twist};
 use crate::exchange::Side;
 use crate::expect::{Kind, expect};
-use crate::observation::{Release, Request, Rule, Socket};
+use crate::observation::{Release, Request, Socket};
 use crate::verdict::{Pattern, was_late};
 
 const SECTION: &str = "the rules";
@@ -134,9 +134,7 @@ fn second_write(stage: &Stage<'_>) -> Judged {
         let fits = (client.unacked, client.not_sent, open) == (Some(1), Some(10), true);
         Some(if fits { Ok(()) } else { Err(format!("{client:?}")) })
     };
-    let seen = expect(&seen).try_stalls(Pattern::Every)?.try_held(Side::Client, 10)?;
-    let seen = seen.try_cause(Side::Client, Rule::Nagle, Release::DelayedAck)?;
-    Ok(seen.try_each(Kind::Held, holds, because, judge)?.into())
+    Ok(held_until_delayed_ack(&seen)?.try_each(Kind::Held, holds, because, judge)?.into())
 }
 
 fn waiting_sender(stage: &Stage<'_>) -> Judged {

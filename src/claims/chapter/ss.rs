@@ -1,6 +1,7 @@
 //! What `ss -tni` itself prints during a stall, where it is installed: the same dump of `sock_diag`, in its words.
 
 use crate::claims::Stage;
+use crate::claims::stage::until;
 use crate::exchange::{Side, Sides};
 use crate::expect::{Failure, Kind};
 use crate::foreign;
@@ -11,13 +12,8 @@ use std::io::{self, Read, Seek, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 const REQUESTS: u64 = 8;
-
-/// How long one call of `ss` may take.
-const DEADLINE: Duration = Duration::from_secs(10);
 
 /// A socket's lines in the output of `ss -tni`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,14 +90,10 @@ fn output_of(path: &Path) -> io::Result<String> {
     let mut command = Command::new(path);
     command.arg("-tni").env_clear().stdin(Stdio::null()).stdout(output.try_clone()?).stderr(Stdio::null());
     let mut child = command.spawn()?;
-    let started = Instant::now();
-    while child.try_wait()?.is_none() {
-        if started.elapsed() > DEADLINE {
-            child.kill()?;
-            child.wait()?;
-            return Ok(String::new());
-        }
-        thread::sleep(Duration::from_millis(1));
+    if until(|| child.try_wait()).is_err() {
+        child.kill()?;
+        child.wait()?;
+        return Ok(String::new());
     }
     let mut text = Vec::new();
     output.rewind()?;

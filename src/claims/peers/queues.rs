@@ -1,7 +1,7 @@
 //! What sockets tell of their queues: what is left to read, what is not sent, and when data last came.
 
 use crate::claims::article::answer;
-use crate::claims::stage::Judged;
+use crate::claims::stage::{Judged, PATIENCE, until};
 use crate::claims::{Claim, Control, Document, Evidence, Expected, Need, Scene, Stage, Twist};
 use crate::expect::{Kind, expect};
 use crate::lab::Lab;
@@ -15,12 +15,9 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const SECTION: &str = "queues";
-
-/// How long an event may take that must come: longer than any retransmission.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) static CLAIMS: &[Claim] = &[
     Claim {
@@ -290,18 +287,4 @@ fn last_data(stage: &Stage<'_>) -> Judged {
 fn is_ready(socket: impl AsFd, interest: Interest) -> io::Result<bool> {
     let ready = transfer::wait(&[(socket.as_fd(), interest)], Some(Duration::ZERO))?;
     Ok(ready.iter().any(|ready| ready.writable || ready.readable))
-}
-
-/// Asks again until there is an answer, which must come.
-fn until<T>(mut ask: impl FnMut() -> io::Result<Option<T>>) -> io::Result<T> {
-    let limit = Instant::now() + PATIENCE;
-    loop {
-        if let Some(answer) = ask()? {
-            return Ok(answer);
-        }
-        if Instant::now() >= limit {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        thread::sleep(Duration::from_micros(200));
-    }
 }
