@@ -1,7 +1,7 @@
 //! Holds the model against what was seen.
 //!
-//! [`predicted`] says what should have been seen: [`facts`] turns an observation's first look at the sockets into what the model must know; [`differences`] says where
-//! a prediction and an observation part.
+//! [`facts`] turns an observation's first look at the sockets into what the model must know, [`predicted`] says from them
+//! what should have been seen, and [`differences`] where a prediction and an observation part.
 
 use crate::exchange::Socket;
 use crate::kernel::Kernel;
@@ -94,12 +94,8 @@ pub fn outlook(predicted: &Prediction) -> Outlook {
 /// [`Unpredictable`] if the exchange has a step or an option that the model has no rules for.
 pub fn predicted(kernel: &Kernel, seen: &Observation) -> Result<Prediction, Unpredictable> {
     let requests = u32::try_from(seen.requests.len()).unwrap_or(u32::MAX);
-    let facts = facts(kernel, seen);
-    if seen.fresh {
-        Ok(model::predict(&seen.exchange, &facts, 1)?.repeated(requests))
-    } else {
-        model::predict(&seen.exchange, &facts, requests)
-    }
+    let predict = if seen.fresh { model::predict_fresh } else { model::predict };
+    predict(&seen.exchange, &facts(kernel, seen), requests)
 }
 
 /// What the model must know of the kernel and of the connection that an observation began with.

@@ -189,6 +189,18 @@ pub fn predict(exchange: &Exchange, facts: &Facts, requests: u32) -> Result<Pred
     predict_with(exchange, facts, Rules::all(), requests)
 }
 
+/// [`predict`] where each request has a connection of its own. The timeline has the first one only.
+///
+/// # Errors
+///
+/// As for [`predict`].
+pub fn predict_fresh(exchange: &Exchange, facts: &Facts, requests: u32) -> Result<Prediction, Unpredictable> {
+    let one = predict(exchange, facts, 1)?;
+    // Each connection begins alike.
+    let requests = (0..requests).flat_map(|_| one.requests.iter().cloned()).collect();
+    Ok(Prediction { requests, ..one })
+}
+
 /// [`predict`] with some of the rules taken out, to see what they are worth.
 ///
 /// # Errors

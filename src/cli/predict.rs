@@ -56,9 +56,9 @@ pub(super) fn alone(options: &Try) -> Result<String, Trouble> {
             _ => return Err(Trouble::Usage(format!("the model has no rule for {name}"))),
         }
     }
-    let (connections, each) = if options.fresh { (options.requests, 1) } else { (1, options.requests) };
-    let predicted = model::predict(&options.exchange, &facts, each);
-    let predicted = predicted.map_err(|error| Trouble::Usage(error.to_string()))?.repeated(connections);
+    let predict = if options.fresh { model::predict_fresh } else { model::predict };
+    let predicted = predict(&options.exchange, &facts, options.requests);
+    let predicted = predicted.map_err(|error| Trouble::Usage(error.to_string()))?;
     let verdict = agreement::outlook(&predicted).to_string();
     let sockets = options.exchange.sockets();
     let segments = sockets.map(|at| predicted.requests.iter().map(|request| request.data_segments[at]).sum::<u32>());

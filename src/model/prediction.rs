@@ -14,15 +14,6 @@ pub struct Prediction {
     pub timeline: Timeline,
 }
 
-impl Prediction {
-    /// The same requests over again, each time on a connection of its own. The timeline keeps the first time.
-    #[must_use]
-    pub fn repeated(self, times: u32) -> Self {
-        let requests = (0..times).flat_map(|_| self.requests.iter().cloned()).collect();
-        Self { requests, ..self }
-    }
-}
-
 /// What will be seen of one request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
