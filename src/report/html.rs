@@ -176,24 +176,21 @@ impl Page<'_> {
         out.push_str(LANES);
         out.push_str("<div class=\"figures\">\n");
         for (number, Column { name, record }) in (1..).zip(&self.columns) {
-            if self.columns.len() > 1 {
+            let named = self.is_compared().then_some(name.as_str());
+            if named.is_some() {
                 out.push_str("<div class=\"column\">\n");
             }
+            let caption = named.map(|name| format!("<strong>{}</strong>: ", escape(name))).unwrap_or_default();
             for (row, sequence) in (1..).zip(&record.sequences) {
-                let place = Place {
-                    id: format!("drawing-{row}-{number}"),
-                    column: (self.columns.len() > 1).then_some(name.as_str()),
-                };
-                let name =
-                    if self.columns.len() > 1 { format!("<strong>{}</strong>: ", escape(name)) } else { String::new() };
+                let place = Place { id: format!("drawing-{row}-{number}"), column: named };
                 let _ = writeln!(
                     out,
-                    "<figure>{}<figcaption>{name}{}</figcaption></figure>",
+                    "<figure>{}<figcaption>{caption}{}</figcaption></figure>",
                     timeline::svg(sequence, &place),
                     escape(&sequence.title)
                 );
             }
-            if self.columns.len() > 1 {
+            if named.is_some() {
                 out.push_str("</div>\n");
             }
         }
@@ -205,6 +202,10 @@ impl Page<'_> {
         self.columns.iter().map(|column| column.record.claim(id)).collect()
     }
 
+    fn is_compared(&self) -> bool {
+        self.columns.len() > 1
+    }
+
     fn is_drawn(&self) -> bool {
         self.columns.iter().any(|column| !column.record.sequences.is_empty())
     }
@@ -212,8 +213,7 @@ impl Page<'_> {
     fn table(&self, out: &mut String, number: usize, document: Document) {
         let ids = self.ids(document);
         let differing = ids.iter().filter(|id| differ(&self.entries(id))).count();
-        let marked =
-            if self.columns.len() > 1 { format!("; differing, marked ≠: {differing}") } else { String::new() };
+        let marked = if self.is_compared() { format!("; differing, marked ≠: {differing}") } else { String::new() };
         // Beside many columns a claim's words need the room that long verdicts would take.
         let many = if self.columns.len() > 3 { " many" } else { "" };
         let _ = write!(
@@ -225,7 +225,7 @@ impl Page<'_> {
             title = escape(document.title())
         );
         for column in &self.columns {
-            let name = if self.columns.len() == 1 { "verdict" } else { &column.name };
+            let name = if self.is_compared() { &column.name } else { "verdict" };
             let _ = write!(out, "<th scope=\"col\">{}</th>", escape(name));
         }
         out.push_str("</tr></thead>\n<tbody>\n");
