@@ -262,21 +262,28 @@ fn a_token_bucket_makes_autocorking_certain() {
             .sysctl("net.ipv4.tcp_autocorking", autocorking);
         // Two full segments empty the bucket; what is written behind them waits in the socket, or below it.
         let exchange = "C: [nodelay] W2896 W10×40 R20 / S: R3296 W20";
-        let Some(seen) = played(&conditions, exchange, 1) else { return };
-        assert_eq!(seen.counter("TcpExtTCPAutoCorking") > Some(0), autocorking == "1");
-        let frames = seen.frames.as_ref().unwrap().of_request(1);
-        let data: Vec<_> = frames.iter().filter(|frame| frame.from == Side::Client && frame.is_data()).collect();
-        let sizes: Vec<u32> = data.iter().map(|frame| frame.payload).collect();
-        let writes = || seen.requests[0].writes.iter().filter(|write| write.socket == Socket::Client);
-        if writes().any(|write| write.at_us > QUEUED_US) {
-            eprintln!("not decided: the machine took longer for the writes than the queue for a segment");
-        } else if autocorking == "1" {
-            // Each packet that leaves the queue lets go what has gathered (tcp_tsq_handler); the first of the two may do so
-            // among the writes.
-            let gathered: u32 = sizes[2..].iter().sum();
-            assert!(gathered == 400 && sizes.len() <= 4, "a segment for each that left the queue: {sizes:?}");
-        } else {
-            assert!(sizes.len() > 3 && sizes[2] == 10, "a segment for each write until the window is full: {sizes:?}");
+        // Each packet that leaves the queue lets go what has gathered (tcp_tsq_handler). On a loaded machine the first of
+        // the two does so among the writes, so the forty may leave in two segments; undisturbed they leave in one.
+        for trial in 1..=TRIALS {
+            let Some(seen) = played(&conditions, exchange, 1) else { return };
+            assert_eq!(seen.counter("TcpExtTCPAutoCorking") > Some(0), autocorking == "1");
+            let frames = seen.frames.as_ref().unwrap().of_request(1);
+            let data = frames.iter().filter(|frame| frame.from == Side::Client && frame.is_data());
+            let sizes: Vec<u32> = data.map(|frame| frame.payload).collect();
+            let mut writes = seen.requests[0].writes.iter().filter(|write| write.socket == Socket::Client);
+            if writes.any(|write| write.at_us > QUEUED_US) {
+                eprintln!("not decided: the machine took longer for the writes than the queue for a segment");
+            } else if autocorking == "0" {
+                assert!(
+                    sizes.len() > 3 && sizes[2] == 10,
+                    "a segment for each write until the window is full: {sizes:?}"
+                );
+            } else if trial < TRIALS && sizes.len() == 4 && sizes[2] + sizes[3] == 400 {
+                continue;
+            } else {
+                assert_eq!(sizes, [1448, 1448, 400], "forty writes in one segment");
+            }
+            break;
         }
     }
 }
