@@ -122,6 +122,7 @@ fn start(guess: Start, state: &SocketState) -> Start {
         rcv_ssthresh: state.receive_ssthresh.unwrap_or(guess.rcv_ssthresh),
         rcv_wnd: state.receive_window.unwrap_or(guess.rcv_wnd),
         snd_wnd: state.send_window.unwrap_or(guess.snd_wnd),
+        send_buffer: state.send_buffer.unwrap_or(guess.send_buffer),
         cwnd: state.cwnd.unwrap_or(guess.cwnd),
         rto_us: state.rto_us.unwrap_or(guess.rto_us),
         rtt_us: state.rtt_us.unwrap_or(guess.rtt_us),

@@ -71,6 +71,23 @@
 //! is in flight so that no ACK can come, by the **persist timer** after 200 ms. That timer was made for probing a
 //! closed window; for a forgotten cork it is the ceiling.
 //!
+//! A write itself waits, with `TCP_NODELAY` too, while what is unacknowledged takes the whole **send buffer**, the memory
+//! around each segment included. By itself that buffer has room for two congestion windows, so this is rare; where a
+//! program gave it room for one message only (`SO_SNDBUF`), the next one waits for the delayed ACK. Byte for byte:
+//!
+//! ```
+//! use smallwrites::model::{Facts, predict};
+//!
+//! let stalls = |text: &str| {
+//!     let exchange = text.parse()?;
+//!     let second = predict(&exchange, &Facts::loopback_for(&exchange), 2)?.requests.remove(1);
+//!     Ok::<_, Box<dyn std::error::Error>>(second.quanta())
+//! };
+//! assert_eq!(stalls("C: [nodelay sndbuf=1] W3775 W1 R1 / S: R3776 W1")?, 0);
+//! assert_eq!(stalls("C: [nodelay sndbuf=1] W3776 W1 R1 / S: R3777 W1")?, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # The receiver: when it acknowledges
 //!
 //! * **At arrival**, if more than one segment's worth of bytes is unacknowledged and the window can move on, or if
@@ -95,7 +112,7 @@
 //!
 //! Who runs when decides what is held, so a prediction is for one order: each side in turn, the client first, runs
 //! its script until it must wait. When neither can go on, time moves to the next timer or to the end of a pause.
-//! All reads and writes are free, and the path takes no time. The send buffer never fills up.
+//! All reads and writes are free, and the path takes no time.
 //!
 //! # A relay
 //!
@@ -119,8 +136,8 @@
 //! # What the rules promise
 //!
 //! Held against ten thousand exchanges each, with the model alone: every byte leaves once and in order; no request is
-//! held for ever; `TCP_NODELAY` never lets a message of its side stall, corks aside; a quick-ACK route does the same
-//! for both sides; and a message split into however many writes stalls for one quantum at most. A message that is
+//! held for ever; `TCP_NODELAY` never lets a message of its side stall, corks and full send buffers aside; a quick-ACK
+//! route does the same for both sides; and a message split into however many writes stalls for one quantum at most. A message that is
 //! one write doesn't stall *if every message is answered*: the answer carries the ACK. `C: W1 R1 W1 / S: R1 W1 R1`
 //! is the smallest exchange without that, and stalls. Two split messages in one direction cost two quanta, as in
 //! `C: W1 W1 R1 W1 W1 R1 / S: R2 W1 R2 W1`.
@@ -139,15 +156,10 @@
 //! that is rare. A pause shorter than a tick between the two leaves it open, since the model starts at the beginning of a
 //! tick and a kernel anywhere in one; and so do two 200 ms holds, whose timeouts follow measured round trips.
 //!
-//! And one is known and not found yet: about one random exchange in 7,000, with tens of kilobytes unread, gets or misses an
-//! ACK at once that the model has the other way round. It is the credit that a growing window grants ([`Rule`]'s growth
-//! grants a credit), which depends on what each buffer really takes; with a capture attached, which keeps buffers from
-//! being merged, the same exchange goes as the model says.
-//!
 //! # Where to read on
 //!
 //! Each rule is one function that names the kernel function and the RFC section that it follows: the sender's in
-//! `model/sender.rs` and `model/acknowledged.rs`, the receiver's in `model/receiver.rs`, `model/delayed_ack.rs` and
+//! `model/sender.rs`, `model/send_buffer.rs` and `model/acknowledged.rs`, the receiver's in `model/receiver.rs`, `model/delayed_ack.rs` and
 //! `model/window.rs`. `model/host.rs` says who calls them when; the programs that play on the sockets are in
 //! `model/progress.rs` and `model/relay.rs`. [`Rule`] lists those that can be taken out.
 
@@ -164,6 +176,7 @@ mod relay;
 mod round_trip;
 mod rules;
 mod segment;
+mod send_buffer;
 mod sender;
 mod socket;
 mod system_call;

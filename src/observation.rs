@@ -243,6 +243,9 @@ pub struct SocketState {
     pub receive_window: Option<u32>,
     /// The window that the peer offers, bytes (`tcpi_snd_wnd`).
     pub send_window: Option<u32>,
+    /// The send buffer, bytes (`SO_SNDBUF`).
+    #[serde(default)]
+    pub send_buffer: Option<u32>,
 }
 
 /// A socket as `sock_diag` lists it: what `ss -tnoi` prints.

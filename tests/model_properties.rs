@@ -76,8 +76,10 @@ fn opened(may: May) -> impl Strategy<Value = Vec<Setting>> {
     let nodelay = proptest::bool::weighted(if may.options { 0.2 } else { 0.0 });
     let cork = proptest::bool::weighted(if may.cork { 0.05 } else { 0.0 });
     let pingpong = proptest::bool::weighted(if may.options { 0.1 } else { 0.0 });
-    (nodelay, cork, pingpong).prop_map(|(nodelay, cork, pingpong)| {
-        let settings = [(nodelay, Opt::NoDelay, 1), (cork, Opt::Cork, 1), (pingpong, Opt::QuickAck, 0)];
+    let full = proptest::bool::weighted(if may.cork { 0.2 } else { 0.0 });
+    (nodelay, cork, pingpong, full, 1..=8).prop_map(|(nodelay, cork, pingpong, full, kilobytes)| {
+        let full = (full, Opt::SendBuffer, kilobytes * 1024);
+        let settings = [(nodelay, Opt::NoDelay, 1), (cork, Opt::Cork, 1), (pingpong, Opt::QuickAck, 0), full];
         settings.into_iter().filter(|(on, ..)| *on).map(|(_, option, value)| Setting::new(option, value)).collect()
     })
 }
@@ -146,6 +148,7 @@ proptest! {
         for moment in prediction.timeline.moments() {
             match moment.event {
                 Event::Write { bytes, .. } => written[moment.socket.side()] += u64::from(bytes),
+                Event::Full { bytes } => written[moment.socket.side()] -= u64::from(bytes),
                 Event::Data { from, bytes, .. } => {
                     prop_assert_eq!(from, left[moment.socket.side()]);
                     left[moment.socket.side()] += u64::from(bytes);
@@ -257,6 +260,19 @@ fn only_an_uncork_helps_against_a_cork() {
             assert!(prediction.requests.iter().all(|request| request.holds() == 1), "{text}");
         }
     }
+}
+
+/// Nor does either help a write for which the send buffer has no room before the message ahead of it is acknowledged:
+/// 3,776 bytes and a header are all that the smallest one takes.
+#[test]
+fn nodelay_stalls_behind_a_message_that_fills_the_send_buffer() {
+    let stalls = |text: &str| {
+        let exchange = text.parse().expect("an exchange");
+        let prediction = run(&exchange, &Facts::loopback_for(&exchange));
+        prediction.requests.iter().map(smallwrites::model::Request::quanta).collect::<Vec<_>>()
+    };
+    assert_eq!(stalls("C: [nodelay sndbuf=1] W3776 W1 R1 / S: R3777 W1"), [0, 1, 1, 1, 1, 1]);
+    assert_eq!(stalls("C: [nodelay sndbuf=1] W3775 W1 R1 / S: R3776 W1"), [0; 6]);
 }
 
 fn total_quanta(text: &str) -> Vec<usize> {

@@ -57,6 +57,8 @@ pub struct Start {
     pub window_clamp: u32,
     /// The receive buffer (`SO_RCVBUF`).
     pub rcvbuf: u32,
+    /// The send buffer (`SO_SNDBUF`), bytes.
+    pub send_buffer: u32,
     /// Part of the receive buffer that counts as window, in 256ths.
     pub scaling_ratio: u32,
     /// The shift that this side applies to the windows it offers (RFC 7323 section 2).
@@ -140,6 +142,8 @@ fn loopback_start(payload: u32) -> Sides<Start> {
     const RCVBUF: u32 = 131_072;
     const SCALING_RATIO: u32 = 128;
     const WSCALE: u8 = 10;
+    const HEADERS: u32 = 576;
+    const BUFFER_HEAD: u32 = 256;
     const SPACE: u32 = RCVBUF / 256 * SCALING_RATIO;
     let clamp = if 2 * payload < SPACE { (2 * payload).max(SPACE - payload) } else { SPACE };
     // The SYN and the SYN-ACK offer whole segments, at most what fits the unscaled field.
@@ -147,6 +151,9 @@ fn loopback_start(payload: u32) -> Sides<Start> {
     // A client's own SYN went out before it knew that timestamps would be used.
     let client_ssthresh = clamp.min(if payload == LOOPBACK_MSS { payload + TIMESTAMP_OPTION } else { offered });
     let client_wnd = client_ssthresh.max(offered).next_multiple_of(1 << WSCALE);
+    // Twice the first congestion window, each segment with its headers in memory that comes in powers of two
+    // (`tcp_sndbuf_expand`).
+    let send_buffer = 20 * ((payload + TIMESTAMP_OPTION + HEADERS).next_power_of_two() + BUFFER_HEAD);
     Sides::from_fn(|side| {
         let (rcv_ssthresh, rcv_wnd, snd_wnd) = match side {
             Side::Client => (client_ssthresh, client_wnd, offered),
@@ -162,6 +169,7 @@ fn loopback_start(payload: u32) -> Sides<Start> {
             snd_wnd,
             window_clamp: clamp,
             rcvbuf: RCVBUF,
+            send_buffer,
             scaling_ratio: SCALING_RATIO,
             wscale: WSCALE,
             cwnd: 10,
@@ -178,14 +186,14 @@ mod tests {
 
     #[test]
     fn loopback_gives_what_tcp_info_said_after_accept() {
-        for (maxseg, mss, wnd, clamp, ssthresh) in [
-            (None, (32741, 32768), (65536, 65483), 65536, (65495, 65483)),
-            (Some(100), (88, 88), (65536, 65472), 65448, (65448, 65448)),
-            (Some(536), (524, 524), (65536, 65500), 65012, (65012, 65012)),
-            (Some(1000), (988, 988), (65536, 65208), 64548, (64548, 64548)),
-            (Some(1448), (1436, 1436), (65536, 64620), 64100, (64100, 64100)),
-            (Some(8000), (7988, 7988), (64512, 63904), 57548, (57548, 57548)),
-            (Some(30000), (29988, 29988), (60416, 59976), 59976, (59976, 59976)),
+        for (maxseg, mss, wnd, clamp, ssthresh, sndbuf) in [
+            (None, (32741, 32768), (65536, 65483), 65536, (65495, 65483), 2_626_560),
+            (Some(100), (88, 88), (65536, 65472), 65448, (65448, 65448), 25_600),
+            (Some(536), (524, 524), (65536, 65500), 65012, (65012, 65012), 46_080),
+            (Some(1000), (988, 988), (65536, 65208), 64548, (64548, 64548), 46_080),
+            (Some(1448), (1436, 1436), (65536, 64620), 64100, (64100, 64100), 46_080),
+            (Some(8000), (7988, 7988), (64512, 63904), 57548, (57548, 57548), 332_800),
+            (Some(30000), (29988, 29988), (60416, 59976), 59976, (59976, 59976), 660_480),
         ] {
             let Sides { client, server } = Facts::loopback(maxseg).start.ends();
             assert_eq!((client.mss, server.mss), mss, "{maxseg:?}");
@@ -193,6 +201,7 @@ mod tests {
             assert_eq!((server.snd_wnd, client.snd_wnd), wnd, "{maxseg:?}");
             assert_eq!((client.window_clamp, server.window_clamp), (clamp, clamp), "{maxseg:?}");
             assert_eq!((client.rcv_ssthresh, server.rcv_ssthresh), ssthresh, "{maxseg:?}");
+            assert_eq!((client.send_buffer, server.send_buffer), (sndbuf, sndbuf), "{maxseg:?}");
         }
     }
 }

@@ -104,7 +104,7 @@ impl Host {
                 sender.snd_wl1 = segment.seq;
             } else {
                 self.acknowledge(at, segment, true);
-                self.push_pending(at);
+                self.data_snd_check(at);
                 if !self.sockets[at].receiver.pending.scheduled {
                     return;
                 }
@@ -118,10 +118,16 @@ impl Host {
             self.queue_data(at, segment);
             self.sockets[at].predict_again();
         }
-        self.push_pending(at);
+        self.data_snd_check(at);
         if !predicted && self.sockets[at].receiver.pending.scheduled {
             self.ack_snd_check(at);
         }
+    }
+
+    /// Kernel: `tcp_data_snd_check`.
+    fn data_snd_check(&mut self, at: Name) {
+        self.push_pending(at);
+        self.sockets[at].sender.check_space(&self.env);
     }
 
     fn acknowledge(&mut self, at: Name, segment: &Segment, predicted: bool) {
@@ -172,8 +178,8 @@ impl Host {
         ticks.flatten().min()
     }
 
-    /// Runs the timers that are due, and only then delivers what they sent. Returns those that let go of held bytes:
-    /// a delayed ACK of its peer's, the persist timer of its own socket's.
+    /// Runs the timers that are due, and only then delivers what they sent. Returns those that let go of held bytes
+    /// or made room for a write: a delayed ACK of its peer's, the persist timer of its own socket's.
     pub(super) fn run_timers(&mut self) -> Vec<Ended> {
         let sent_before = self.sockets.map(|at| self.sockets[at].sender.snd_nxt);
         let mut fired = Vec::new();
@@ -201,7 +207,10 @@ impl Host {
         }
         self.in_softirq = false;
         self.deliver_all();
-        let let_go = |holder: Name| self.sockets[holder].sender.snd_nxt > sent_before[holder];
+        let let_go = |holder: Name| {
+            let sender = &self.sockets[holder].sender;
+            sender.snd_nxt > sent_before[holder] || (sender.is_refused() && sender.has_room(&self.env))
+        };
         fired.into_iter().filter(|(holder, _)| let_go(*holder)).map(|(_, ended)| ended).collect()
     }
 
@@ -220,7 +229,7 @@ impl Host {
     /// Kernel: `__tcp_push_pending_frames`, `tcp_write_xmit`.
     pub(super) fn push(&mut self, at: Name, nonagle: u8) {
         let mut sent = false;
-        while let Some(piece) = self.sockets[at].sender.next_piece(nonagle, &self.env) {
+        while let Some(piece) = self.next_piece(at, nonagle) {
             sent = true;
             self.split_cost(at, &piece);
             self.transmit(at, piece);
@@ -236,11 +245,20 @@ impl Host {
     ///
     /// Kernel: `tcp_push_one`.
     pub(super) fn push_one(&mut self, at: Name) {
-        if let Some(piece) = self.sockets[at].sender.next_piece(PUSH, &self.env) {
+        if let Some(piece) = self.next_piece(at, PUSH) {
             self.split_cost(at, &piece);
             self.transmit(at, piece);
             self.sockets[at].sender.cwnd_validate(true);
         }
+    }
+
+    fn next_piece(&mut self, at: Name, nonagle: u8) -> Option<Piece> {
+        let socket = &mut self.sockets[at];
+        let freed = socket.sender.grow_head(&self.env);
+        if freed > 0 {
+            socket.uncharge(freed);
+        }
+        socket.sender.next_piece(nonagle, &self.env)
     }
 
     /// A buffer that was cut needs a second header's memory.
@@ -287,7 +305,7 @@ impl Host {
             truesize: if data { piece.len + self.env.overhead } else { BARE_ACK_TRUESIZE },
             shared: data,
         };
-        self.path.push_back((at, segment));
+        self.path.extend(segment.as_delivered(&self.env).map(|segment| (at, segment)));
         self.deliver_all();
     }
 

@@ -22,7 +22,7 @@ pub(super) fn play(
             client: Progress::new(Name::Client, &exchange.client)?,
             server: Progress::new(Name::Server, &exchange.server)?,
         },
-        relay: sockets.relay.map_or(Vec::new(), |_| Forward::BOTH.to_vec()),
+        relay: sockets.relay.map_or(Vec::new(), |_| Forward::both().to_vec()),
         request: Request::of(sockets),
     };
     player.open(exchange)?;
@@ -133,11 +133,26 @@ impl Player {
 
     /// Moves the clock to whatever comes next, and says what let go of held bytes then. `None` if nothing will come.
     fn wait(&mut self) -> Option<Vec<Ended>> {
+        self.poll();
         let timer = self.host.next_timer().map(|tick| self.host.env.tick_us(tick));
         let pauses = [self.scripts.client.until_us, self.scripts.server.until_us];
         let next = pauses.into_iter().chain([timer]).flatten().min()?;
         self.host.env.advance(next);
         Some(self.host.run_timers())
+    }
+
+    /// The programs wait on every socket but those whose side pauses or has finished.
+    fn poll(&mut self) {
+        for at in self.host.sockets.names() {
+            let waits = match at {
+                Name::Client => self.scripts.client.waits(),
+                Name::Server => self.scripts.server.waits(),
+                Name::RelayTowardsClient | Name::RelayTowardsServer => true,
+            };
+            if waits {
+                self.host.sockets[at].sender.poll(&self.host.env);
+            }
+        }
     }
 
     /// A wait is over.

@@ -23,17 +23,24 @@ pub(super) struct Progress {
     pub(super) next: usize,
     /// Bytes still to read in the step begun.
     to_read: Option<u64>,
+    /// Bytes written of the step begun.
+    written: u32,
     /// When the pause begun is over.
     pub(super) until_us: Option<u64>,
 }
 
 impl Progress {
     pub(super) fn new(at: Name, script: &Script) -> Result<Self, Unpredictable> {
-        Ok(Self { at, actions: actions(script)?, next: 0, to_read: None, until_us: None })
+        Ok(Self { at, actions: actions(script)?, next: 0, to_read: None, written: 0, until_us: None })
     }
 
     pub(super) fn finished(&self) -> bool {
         self.next >= self.actions.len()
+    }
+
+    /// Whether it waits for its socket: it has steps left and doesn't pause.
+    pub(super) fn waits(&self) -> bool {
+        !self.finished() && self.until_us.is_none()
     }
 
     /// Runs until the script has ended or must wait. Returns whether it got on.
@@ -43,7 +50,17 @@ impl Progress {
         while let Some(&action) = self.actions.get(self.next) {
             match action {
                 Action::Write { bytes, more, record } => {
-                    host.write(at, bytes, more, record);
+                    let left = bytes - self.written;
+                    let taken = host.write(at, left, more, record);
+                    if taken < left {
+                        self.written += taken;
+                        if taken == 0 {
+                            return got_on;
+                        }
+                        got_on = true;
+                        continue;
+                    }
+                    self.written = 0;
                     request.held[at].push(host.sockets[at].sender.held());
                 }
                 Action::Read(bytes) => {
@@ -84,7 +101,7 @@ impl Progress {
 /// Whether an option acts on the model's connections; `mss` acts before the handshake, so through the facts.
 pub(super) fn supported(setting: Setting) -> Result<bool, Unpredictable> {
     match setting.option {
-        Opt::NoDelay | Opt::Cork | Opt::QuickAck => Ok(true),
+        Opt::NoDelay | Opt::Cork | Opt::QuickAck | Opt::SendBuffer => Ok(true),
         Opt::Mss => Ok(false),
         other => Err(Unpredictable::Option(other)),
     }

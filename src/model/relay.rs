@@ -12,27 +12,36 @@ const BUFFER: u32 = 1 << 16;
 pub(super) struct Forward {
     from: Name,
     to: Name,
+    /// What it has read and not yet written.
+    left: u32,
 }
 
 impl Forward {
     /// Both directions in the order in which the relay serves them.
-    pub(super) const BOTH: [Self; 2] = [
-        Self { from: Name::RelayTowardsClient, to: Name::RelayTowardsServer },
-        Self { from: Name::RelayTowardsServer, to: Name::RelayTowardsClient },
-    ];
+    pub(super) fn both() -> [Self; 2] {
+        let (front, back) = (Name::RelayTowardsClient, Name::RelayTowardsServer);
+        [(front, back), (back, front)].map(|(from, to)| Self { from, to, left: 0 })
+    }
 
-    /// Reads what is there and writes it on, with one write for each read, until nothing is there. Returns whether
-    /// anything was.
-    pub(super) fn run(self, host: &mut Host, request: &mut Request) -> bool {
+    /// Reads what is there and writes it on, with one write for each read as long as the send buffer takes it whole,
+    /// until nothing is there or nothing is taken. Returns whether it got on.
+    pub(super) fn run(&mut self, host: &mut Host, request: &mut Request) -> bool {
         let mut got_on = false;
         loop {
-            let read = host.read(self.from, u64::from(BUFFER));
-            let bytes = u32::try_from(read).unwrap_or(BUFFER);
-            if bytes == 0 {
+            if self.left == 0 {
+                self.left = u32::try_from(host.read(self.from, u64::from(BUFFER))).unwrap_or(BUFFER);
+                if self.left == 0 {
+                    return got_on;
+                }
+                got_on = true;
+            }
+            let taken = host.write(self.to, self.left, false, false);
+            self.left -= taken;
+            if self.left == 0 {
+                request.held[self.to].push(host.sockets[self.to].sender.held());
+            } else if taken == 0 {
                 return got_on;
             }
-            host.write(self.to, bytes, false, false);
-            request.held[self.to].push(host.sockets[self.to].sender.held());
             got_on = true;
         }
     }

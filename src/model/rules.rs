@@ -36,6 +36,8 @@ pub enum Rule {
     BacklogBytes,
     /// The congestion window limits what is in flight.
     Cwnd,
+    /// The send buffer limits what is written and not acknowledged.
+    SendBuffer,
     /// Header prediction: an expected segment takes the short path; without it none does.
     HeaderPrediction,
     /// A segment can be expected only if memory for it is already set aside.
@@ -48,7 +50,7 @@ pub enum Rule {
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Minshall,
         Self::AckOnRead,
         Self::Pushed2,
@@ -64,6 +66,7 @@ impl Rule {
         Self::Coalescing,
         Self::BacklogBytes,
         Self::Cwnd,
+        Self::SendBuffer,
         Self::HeaderPrediction,
         Self::ForwardAlloc,
         Self::MssFollowsWindow,
@@ -89,6 +92,7 @@ impl Rule {
             Self::Coalescing => "coalescing of the receive queue",
             Self::BacklogBytes => "backlog bytes in free space",
             Self::Cwnd => "cwnd",
+            Self::SendBuffer => "send buffer",
             Self::HeaderPrediction => "header prediction",
             Self::ForwardAlloc => "forward_alloc",
             Self::MssFollowsWindow => "MSS follows the window",

@@ -1,5 +1,7 @@
 //! What travels between the two sockets, and what they keep of it.
 
+use super::env::Env;
+
 /// A segment on the path. One that is larger than the segment size stands for several that were sent, and
 /// over loopback received, in one piece (segmentation offload).
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +26,36 @@ pub(super) struct Segment {
     pub(super) shared: bool,
 }
 
+/// What the loopback device takes in one piece, headers included (`gso_max_size`).
+const DEVICE_MAX: u32 = 65_536;
+/// An Ethernet and an IPv4 header.
+const LOWER_HEADERS: u32 = 34;
+
 impl Segment {
+    /// **What arrives in one piece.** A piece of several segments that is more than the device takes is cut into them
+    /// on its way, into memory that the sender doesn't share. A write never makes one so large, but what a closed
+    /// window or a full congestion window kept back can grow to it.
+    ///
+    /// Kernel: `gso_features_check`, `tcp_gso_segment`.
+    pub(super) fn as_delivered(self, env: &Env) -> impl Iterator<Item = Self> {
+        let cut = self.count > 1 && self.len + env.header + LOWER_HEADERS >= DEVICE_MAX;
+        let (pieces, size) = if cut { (self.count, self.mss) } else { (1, self.len) };
+        let overhead = self.truesize - self.len.min(self.truesize);
+        (0..pieces).map(move |i| {
+            let before = i * size;
+            let len = size.min(self.len - before);
+            Self {
+                seq: self.seq + u64::from(before),
+                len,
+                count: if cut { 1 } else { self.count },
+                psh: self.psh && i + 1 == pieces,
+                truesize: len + overhead,
+                shared: self.shared && !cut,
+                ..self
+            }
+        })
+    }
+
     pub(super) fn end(&self) -> u64 {
         self.seq + u64::from(self.len)
     }

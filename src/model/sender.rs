@@ -5,6 +5,7 @@ use super::facts::Start;
 use super::round_trip::RoundTrip;
 use super::rules::Rule;
 use super::segment::{Buffer, Sent};
+use super::send_buffer::SendBuffer;
 use crate::exchange::Side;
 use std::collections::VecDeque;
 
@@ -67,6 +68,7 @@ pub(super) struct Sender {
     pub(super) is_cwnd_limited: bool,
     pub(super) retransmit: Retransmit,
     pub(super) round_trip: RoundTrip,
+    pub(super) send_buffer: SendBuffer,
 }
 
 impl Sender {
@@ -93,6 +95,7 @@ impl Sender {
             is_cwnd_limited: false,
             retransmit: Retransmit::None,
             round_trip: RoundTrip::new(start, env),
+            send_buffer: SendBuffer::new(start.send_buffer, start.cwnd),
         }
     }
 
@@ -162,7 +165,6 @@ impl Sender {
         if quota == 0 {
             return None;
         }
-        self.grow_head(quota);
         let head = self.queue[0];
         if self.snd_nxt + u64::from(head.len.min(self.mss)) > self.window_end() {
             return None;
@@ -179,23 +181,26 @@ impl Sender {
         if len == 0 { None } else { Some(self.take(len, true, env)) }
     }
 
-    /// Fills the head of the queue from the buffer behind it, up to what may leave in one piece.
+    /// Fills the head of the queue from the buffer behind it, up to what may leave in one piece. Returns the memory
+    /// that this frees.
     ///
     /// Kernel: `tcp_grow_skb` (6.11 and later).
-    fn grow_head(&mut self, quota: u32) {
-        let missing = (quota * self.mss).saturating_sub(self.queue[0].len);
-        if missing == 0 || self.queue.len() < 2 || self.queue[0].closed {
-            return;
+    pub(super) fn grow_head(&mut self, env: &Env) -> u32 {
+        if self.queue.len() < 2 || self.queue[0].closed {
+            return 0;
         }
+        let missing = (self.cwnd_quota(env) * self.mss).saturating_sub(self.queue[0].len);
         let next = self.queue[1];
         let moved = missing.min(next.len);
         self.queue[0].len += moved;
         self.queue[1].len -= moved;
-        if self.queue[1].len == 0 {
-            self.queue[0].psh |= next.psh;
-            self.queue[0].closed |= next.closed;
-            self.queue.remove(1);
+        if self.queue[1].len > 0 {
+            return 0;
         }
+        self.queue[0].psh |= next.psh;
+        self.queue[0].closed |= next.closed;
+        self.queue.remove(1);
+        env.overhead
     }
 
     /// Takes `len` bytes off the head of the queue and counts them as sent.
@@ -285,12 +290,17 @@ impl Sender {
         (most / self.mss * self.mss).max(self.mss)
     }
 
+    /// Whether the next byte written begins a new buffer.
+    pub(super) fn needs_buffer(&self, goal: u32) -> bool {
+        self.queue.back().is_none_or(|tail| tail.closed || tail.len >= goal)
+    }
+
     /// **A write joins what is held.** Bytes go to the end of the last buffer while it has room; a new buffer ends
     /// the one-shot PUSH that `TCP_NODELAY` or an uncork had set. Returns what was taken and whether a buffer is new.
     ///
     /// Kernel: the loop of `tcp_sendmsg_locked`, `tcp_skb_entail`.
     pub(super) fn append(&mut self, bytes: u32, goal: u32, first: bool) -> (u32, bool) {
-        let new = self.queue.back().is_none_or(|tail| tail.closed || tail.len >= goal);
+        let new = self.needs_buffer(goal);
         if new {
             self.queue.push_back(Buffer { len: 0, psh: false, closed: false });
             self.nonagle &= !PUSH;

@@ -6,16 +6,34 @@ use super::timeline::Event;
 use crate::exchange::{Opt, Setting, Socket as Name};
 
 impl Host {
-    /// `send`: the bytes join the queue, which is pushed each time that a buffer is full, and at the end.
+    /// `send`, without waiting: the bytes join the queue, which is pushed each time that a buffer is full, and at the
+    /// end. Returns how many there was room for.
     ///
     /// Kernel: `tcp_sendmsg_locked`, `tcp_push`.
-    pub(super) fn write(&mut self, at: Name, bytes: u32, more: bool, record: bool) {
+    pub(super) fn write(&mut self, at: Name, bytes: u32, more: bool, record: bool) -> u32 {
+        let sender = &mut self.sockets[at].sender;
+        let goal = sender.size_goal();
+        let again = sender.begin_write();
+        if bytes > 0 && sender.needs_buffer(goal) && !sender.has_room(&self.env) {
+            sender.refuse();
+            if !again {
+                self.note(at, Event::Write { bytes, more });
+                self.note(at, Event::Full { bytes });
+            }
+            return 0;
+        }
         self.note(at, Event::Write { bytes, more });
         self.sockets[at].owned = true;
-        let goal = self.sockets[at].sender.size_goal();
         let mut left = bytes;
         while left > 0 {
             let socket = &mut self.sockets[at];
+            if socket.sender.needs_buffer(goal) && !socket.sender.has_room(&self.env) {
+                // What was taken leaves whatever Nagle's algorithm says, so that it is acknowledged and makes room.
+                socket.sender.refuse();
+                socket.sender.mark_push();
+                self.push(at, PUSH);
+                break;
+            }
             let (taken, new) = socket.sender.append(left, goal, left == bytes);
             if new {
                 socket.charge(self.env.overhead);
@@ -34,7 +52,7 @@ impl Host {
             }
         }
         let sender = &mut self.sockets[at].sender;
-        if bytes > 0 && !sender.queue.is_empty() {
+        if bytes > left && !sender.queue.is_empty() {
             if !more || sender.forced_push() {
                 sender.mark_push();
             }
@@ -46,6 +64,10 @@ impl Host {
         if held > 0 {
             self.note(at, Event::Holds { bytes: held });
         }
+        if left > 0 {
+            self.note(at, Event::Full { bytes: left });
+        }
+        bytes - left
     }
 
     /// `recv`, without waiting: returns how many bytes there were.
@@ -55,7 +77,9 @@ impl Host {
         let socket = &mut self.sockets[at];
         socket.owned = true;
         let (taken, freed) = socket.receiver.take(bytes);
-        socket.uncharge(freed);
+        if freed > 0 {
+            socket.uncharge(freed);
+        }
         if taken > 0 {
             self.note(at, Event::Read { bytes: taken });
         }
@@ -75,6 +99,10 @@ impl Host {
         let push = match setting.option {
             Opt::NoDelay => socket.sender.set_nodelay(on),
             Opt::Cork => socket.sender.set_cork(on),
+            Opt::SendBuffer => {
+                socket.sender.set_send_buffer(u32::try_from(setting.value).unwrap_or(0));
+                false
+            }
             _ => false,
         };
         if push {

@@ -6,6 +6,7 @@ mod examples;
 mod field_cases;
 mod relay;
 mod rules;
+mod send_buffer;
 mod switches;
 
 fn exchange(text: &str) -> Exchange {

@@ -8,7 +8,7 @@ use std::fmt;
 pub enum Event {
     /// The program wrote; `more` is `MSG_MORE`.
     Write {
-        /// Bytes written.
+        /// Bytes given to the kernel; what it has no room for is written again.
         bytes: u32,
         /// Whether the write had `MSG_MORE`.
         more: bool,
@@ -17,6 +17,11 @@ pub enum Event {
     Holds {
         /// Bytes written and not sent.
         bytes: u64,
+    },
+    /// The send buffer had no room for the rest of a write.
+    Full {
+        /// Bytes that were not taken.
+        bytes: u32,
     },
     /// The program read bytes.
     Read {
@@ -112,6 +117,7 @@ impl fmt::Display for Event {
             Self::Write { bytes, more: false } => write!(f, "writes {bytes}"),
             Self::Write { bytes, more: true } => write!(f, "writes {bytes} with MSG_MORE"),
             Self::Holds { bytes } => write!(f, "holds {bytes}"),
+            Self::Full { bytes } => write!(f, "has no room for {bytes}"),
             Self::Read { bytes } => write!(f, "reads {bytes}"),
             Self::Set(Setting { option: Opt::Cork, value: 0 }) => f.write_str("sets uncork"),
             Self::Set(setting) => write!(f, "sets {}={}", setting.option.word(), setting.value),

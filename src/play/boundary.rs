@@ -96,9 +96,11 @@ pub(super) fn pingpong(socket: impl AsFd) -> Option<bool> {
     options::get(socket, SocketOption::QuickAck).ok().map(|quick| quick == 0)
 }
 
-/// What `TCP_INFO` tells of a socket now; all unknown where it cannot be read.
+/// What `TCP_INFO` and `SO_SNDBUF` tell of a socket now; unknown where they cannot be read.
 pub(super) fn state(socket: impl AsFd) -> SocketState {
-    TcpInfo::read(socket).map(|info| from_info(&info)).unwrap_or_default()
+    let told = TcpInfo::read(&socket).map(|info| from_info(&info)).unwrap_or_default();
+    let send_buffer = options::get(&socket, SocketOption::SendBuffer).ok();
+    SocketState { send_buffer: send_buffer.and_then(|bytes| u32::try_from(bytes).ok()), ..told }
 }
 
 /// What one `sock_diag` dump lists of both sockets; `None` where the kernel has no such dump.
@@ -148,6 +150,7 @@ pub(super) fn from_info(info: &TcpInfo) -> SocketState {
         receive_ssthresh: info.rcv_ssthresh,
         receive_window: info.rcv_wnd,
         send_window: info.snd_wnd,
+        send_buffer: None,
     }
 }
 

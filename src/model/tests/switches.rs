@@ -30,6 +30,7 @@ fn every_rule_can_be_seen() {
         (Rule::Coalescing, &pinned, "C: M1978 M3000 R536 / S: R4978 W536"),
         (Rule::BacklogBytes, &pinned, "C: W987 R5023 / S: R987 W3000 W49 W1974"),
         (Rule::Cwnd, &pinned, "C: W34 R11029 / S: R34 M8000 W3000 W29"),
+        (Rule::SendBuffer, &own, "C: [nodelay sndbuf=1] W3776 W1 R1 / S: R3777 W1"),
         (Rule::HeaderPrediction, &pinned, "C: M1 R2 / S: W2 R1"),
         (Rule::ForwardAlloc, &pinned, "C: M1 R2000 / S: M2000 R1"),
         (Rule::MssFollowsWindow, &own, "C: W9 R32769 / S: R9 W32769"),
