@@ -138,6 +138,15 @@ impl Cause {
                 "write each message of the {socket} with one call (writev, sendmsg, a buffer), or all but its last piece with \
                  MSG_MORE; TCP_NODELAY on the {socket} ends the wait too, at one segment per write"
             ),
+            Rule::SendBuffer => format!(
+                "give the {socket} room for two messages at least with a larger SO_SNDBUF, or leave the send buffer to the \
+                 kernel; with one write for each message nothing waits behind another"
+            ),
+            Rule::ReceiveWindow => {
+                format!(
+                    "let the peer of the {socket} read sooner, or give it a larger SO_RCVBUF: its receive window was full"
+                )
+            }
             Rule::CongestionWindow | Rule::Other => format!(
                 "look at the window and the queues below the {socket}: no rule for small writes held these bytes"
             ),
@@ -148,14 +157,18 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { socket, bytes, rule, released_by } = self;
-        let rule = match rule {
+        let plural = if *bytes == 1 { "" } else { "s" };
+        let (bytes, until) = (format!("{bytes} byte{plural}"), released_by.words());
+        let why = match rule {
+            Rule::SendBuffer => {
+                return write!(f, "the {socket} had no room for {bytes} ({}) until {until}", rule.words());
+            }
             Rule::Nagle => "Nagle: an earlier small segment was unacknowledged",
             Rule::Cork => "TCP_CORK was set",
             Rule::More => "the write carried MSG_MORE",
-            Rule::CongestionWindow | Rule::Other => rule.words(),
+            Rule::ReceiveWindow | Rule::CongestionWindow | Rule::Other => rule.words(),
         };
-        let plural = if *bytes == 1 { "" } else { "s" };
-        write!(f, "the {socket} held {bytes} byte{plural} ({rule}) until {}", released_by.words())
+        write!(f, "the {socket} held {bytes} ({why}) until {until}")
     }
 }
 

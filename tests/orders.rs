@@ -27,6 +27,44 @@ fn error_or_skip(play: &Play) -> Option<PlayError> {
     lab_or_skip(&Conditions::default(), |lab| play.run(lab).map(drop).expect_err("it cannot be played to its end"))
 }
 
+/// Nothing is held and `TCP_NODELAY` is set: the second write itself waits, since the first fills the send buffer.
+#[rstest]
+#[case::ordered(Order::Ordered)]
+#[case::turns(Order::Turns)]
+#[case::free(Order::Free)]
+fn a_full_send_buffer_makes_a_write_wait_in_every_order(#[case] order: Order) {
+    let play = |bytes: u32| {
+        let text = format!("C: [nodelay sndbuf=1] W{bytes} W1 R1 / S: [quickack=0] R{} W1 quickack=0", bytes + 1);
+        play_or_skip(&Conditions::default(), &Play::new(exchange(&text)).requests(REQUESTS).order(order))
+    };
+    // Some 90,000 bytes later the receive buffer grows, and a read tells the client so: with an ACK.
+    let Some(seen) = play(4000) else { return };
+    let full = expect(&seen)
+        .delayed_acks_per_stall(1)
+        .cause(Side::Client, Rule::SendBuffer, Release::DelayedAck)
+        .stalls_last_a_delayed_ack();
+    if order == Order::Free {
+        assert!(!full.verdict().stalled.is_empty());
+    } else {
+        full.stalls(Pattern::Every);
+    }
+    assert!(seen.requests.iter().all(|request| request.writes.iter().all(|write| write.held == Some(0))));
+    let Some(room) = play(2000) else { return };
+    let stalled = expect(&room).stalls(Pattern::None);
+    assert_eq!(stalled.verdict().causes, []);
+}
+
+/// What waits for the peer's window waits for no timer: a read opens it.
+#[test]
+fn a_full_receive_window_lets_go_when_it_opens() {
+    let play = Play::new(exchange("C: W100000 W65000 R1 / S: P20 R165000 W1")).requests(1);
+    let Some(seen) = play_or_skip(&Conditions::default(), &play) else { return };
+    let holds = || seen.requests[0].holds.iter().filter(|hold| hold.rule == Rule::ReceiveWindow);
+    assert!(holds().count() > 0, "{:?}", seen.requests[0].holds);
+    assert!(holds().all(|hold| hold.released_by == Release::Ack), "{:?}", seen.requests[0].holds);
+    expect(&seen).stalls(Pattern::None);
+}
+
 #[rstest]
 #[case::ordered(Order::Ordered)]
 #[case::turns(Order::Turns)]

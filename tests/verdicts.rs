@@ -133,3 +133,29 @@ fn a_persist_timer_outranks_a_delayed_ack() {
     let verdict = Verdict::of(&seen);
     assert_eq!((verdict.wait, verdict.word().as_str()), (Some(Wait::PersistTimer), "held-200ms"));
 }
+
+/// What else than Nagle's algorithm made them wait is said with what ends it.
+#[test]
+fn full_buffers_have_words_and_remedies_of_their_own() {
+    let verdict = |rule| {
+        let mut seen = stalled();
+        seen.requests.iter_mut().flat_map(|request| &mut request.holds).for_each(|hold| hold.rule = rule);
+        Verdict::of(&seen)
+    };
+    for (rule, cause, remedy) in [
+        (
+            Rule::SendBuffer,
+            "the client had no room for 10 bytes (send buffer full) until the peer's delayed ACK",
+            "SO_SNDBUF",
+        ),
+        (
+            Rule::ReceiveWindow,
+            "the client held 10 bytes (the peer's receive window full) until the peer's delayed ACK",
+            "SO_RCVBUF",
+        ),
+    ] {
+        let verdict = verdict(rule);
+        assert_eq!(verdict.causes[0].to_string(), cause);
+        assert!(verdict.remedy().is_some_and(|text| text.contains(remedy)), "{:?}", verdict.remedy());
+    }
+}

@@ -4,7 +4,7 @@ use super::Socket;
 use crate::exchange::Step;
 use serde::{Deserialize, Serialize};
 
-/// Bytes that stayed in a socket after a write, and how they left.
+/// Bytes that stayed in a socket after a write, and how they left; or, under [`Rule::SendBuffer`], that a write had to keep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
     /// When the write returned, microseconds from the start of the first request.
@@ -15,7 +15,7 @@ pub struct Hold {
     /// The step that left them there.
     #[serde(with = "step_text")]
     pub step: Step,
-    /// The most bytes that were held.
+    /// The most bytes that were held, or that there was no room for.
     pub bytes: u32,
     /// Segments in flight when the hold began.
     pub unacked: Option<u32>,
@@ -41,9 +41,13 @@ pub enum Rule {
     Cork,
     /// The last write carried `MSG_MORE`.
     More,
+    /// The send buffer is full, so that the write itself waits: the bytes are still the program's.
+    SendBuffer,
+    /// The peer's receive window has no room for the next segment.
+    ReceiveWindow,
     /// The congestion window is full.
     CongestionWindow,
-    /// Something else: the receive window, pacing, a queue below.
+    /// Something else: pacing, a queue below.
     Other,
 }
 
@@ -55,6 +59,8 @@ impl Rule {
             Self::Nagle => "Nagle",
             Self::Cork => "TCP_CORK",
             Self::More => "MSG_MORE",
+            Self::SendBuffer => "send buffer full",
+            Self::ReceiveWindow => "the peer's receive window full",
             Self::CongestionWindow => "congestion window full",
             Self::Other => "no rule for small writes",
         }

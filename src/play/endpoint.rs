@@ -109,6 +109,12 @@ impl Endpoint {
         }
     }
 
+    /// Bytes of the current write that were not yet taken.
+    pub(super) fn left(&self) -> u32 {
+        let written = self.current().map_or(0, |step| u32::try_from(step.written()).unwrap_or(u32::MAX));
+        written.saturating_sub(self.done)
+    }
+
     pub(super) fn waiting(&self) -> Waiting {
         Waiting { side: self.side, number: self.at + 1, step: self.current().cloned(), done: self.done }
     }
@@ -119,11 +125,11 @@ impl Endpoint {
         // A completion that nobody takes would end every wait for the socket at once.
         while self.completes && messages::completion(&self.socket).map_err(call("read the error queue"))?.is_some() {}
         let attempt = match &step {
-            Step::Write(n) => self.send(*n, Flags::default()),
-            Step::More(n) => self.send(*n, Flags { more: true, ..Flags::default() }),
-            Step::Record(n) => self.send(*n, Flags { eor: true, ..Flags::default() }),
-            Step::Vector(parts) => self.send_vector(parts, Flags::default()),
-            Step::ZeroCopy(parts) => self.send_vector(parts, Flags { zero_copy: true, ..Flags::default() }),
+            Step::Write(n) => self.send(*n, Flags::NONE),
+            Step::More(n) => self.send(*n, Flags::MORE),
+            Step::Record(n) => self.send(*n, Flags { eor: true, ..Flags::NONE }),
+            Step::Vector(parts) => self.send_vector(parts, Flags::NONE),
+            Step::ZeroCopy(parts) => self.send_vector(parts, Flags { zero_copy: true, ..Flags::NONE }),
             Step::SendFile { length, beyond } => self.send_file(*length, *beyond),
             Step::Read(n) => self.receive(*n),
             Step::Pause(us) => Ok(self.pause(Duration::from_micros(*us))),
@@ -140,7 +146,7 @@ impl Endpoint {
 
     fn send(&mut self, n: u32, flags: Flags) -> Result<Attempt, PlayError> {
         let rest = &self.bytes[..(n - self.done) as usize];
-        let sent = transfer::send(&self.socket, rest, flags);
+        let sent = transfer::send(&self.socket, rest, Flags { dont_wait: true, ..flags });
         self.wrote(n, sent, "send")
     }
 
@@ -156,7 +162,7 @@ impl Endpoint {
             // What is copied may come from anywhere; what is not would be one piece for the kernel if it lay together.
             at += if flags.zero_copy { length + 1 } else { 0 };
         }
-        let sent = transfer::send_vectored_with(&self.socket, &pieces, flags);
+        let sent = transfer::send_vectored_with(&self.socket, &pieces, Flags { dont_wait: true, ..flags });
         self.wrote(parts.iter().sum(), sent, "send a vector")
     }
 

@@ -7,12 +7,13 @@
 use super::boundary::{Boundary, Lap, listed, state};
 use super::connection::{self, Between, Connection};
 use super::endpoint::{Attempt, Endpoint, Need};
+use super::relay::{Forward, Forwarded};
 use super::watch::{Before, Seen, Watch};
 use super::{Play, PlayError, call};
 use crate::exchange::{Sides, Step};
 use crate::lab::Lab;
 use crate::observation::Socket as Name;
-use crate::sys::transfer::{self, Flags, Interest};
+use crate::sys::transfer::{self, Interest};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -38,7 +39,7 @@ pub(super) fn run(
     let relay = relay.as_ref();
     let sockets = Sockets::clone_of(client, server, relay)?;
     let mut player = Player {
-        relay,
+        relay: relay.map_or(Vec::new(), |relay| Forward::both(relay).into()),
         watches: sockets.watches(lab),
         deadline: play.deadline,
         listed: play.listed,
@@ -88,7 +89,7 @@ impl Sockets {
 }
 
 struct Player<'a> {
-    relay: Option<&'a Between>,
+    relay: Vec<Forward<'a>>,
     /// The client's, the server's, and the relay's two.
     watches: Vec<Watch<'a>>,
     deadline: Duration,
@@ -153,7 +154,12 @@ impl Player<'_> {
         loop {
             let Some(step) = side.current().cloned() else { return Ok((moved, None)) };
             match side.attempt()? {
-                Attempt::Blocked(need) => return Ok((moved, Some(need))),
+                Attempt::Blocked(need) => {
+                    if need == Need::Writable {
+                        self.full(side.name(), &step, side.left());
+                    }
+                    return Ok((moved, Some(need)));
+                }
                 Attempt::Closed => return Err(PlayError::closed(self.request + 1, side.waiting())),
                 Attempt::Part => self.stepped(side.name(), None),
                 Attempt::Done => self.stepped(side.name(), Some(&step)),
@@ -168,6 +174,9 @@ impl Player<'_> {
         self.longest_step = self.longest_step.max(self.stepped.elapsed());
         self.stepped = Instant::now();
         for watch in &mut self.watches {
+            if watch.name() == name {
+                watch.has_room();
+            }
             match step {
                 Some(step) if watch.name() == name && step.is_write() => watch.wrote(request, step),
                 _ if watch.name() == name => watch.look(Before::OwnStep),
@@ -178,36 +187,29 @@ impl Player<'_> {
 
     /// Forwards what the relay has in either direction.
     fn forward(&mut self) -> Result<bool, PlayError> {
-        let Some(relay) = self.relay else { return Ok(false) };
         let mut moved = false;
-        let mut buffer = [0; 1 << 16];
-        for (from, to, name) in [
-            (&relay.towards_client, &relay.towards_server, Name::RelayTowardsServer),
-            (&relay.towards_server, &relay.towards_client, Name::RelayTowardsClient),
-        ] {
+        for i in 0..self.relay.len() {
+            let name = self.relay[i].name;
             loop {
-                let got = match transfer::receive(from, &mut buffer) {
-                    Ok(0) => break,
-                    Ok(got) => got,
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    Err(error) => return Err(call("receive in the relay")(error)),
-                };
-                moved = true;
-                let mut sent = 0;
-                while sent < got {
-                    sent += match transfer::send(to, &buffer[sent..got], Flags::default()) {
-                        Ok(n) => n,
-                        Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                            poll(&[(to.as_fd(), Interest::WRITE)], self.deadline)?;
-                            0
-                        }
-                        Err(error) => return Err(call("send from the relay")(error)),
-                    };
+                match self.relay[i].attempt()? {
+                    Forwarded::Nothing => break,
+                    Forwarded::Full(bytes) => {
+                        self.full(name, &Step::Write(bytes), bytes);
+                        break;
+                    }
+                    Forwarded::Part => self.stepped(name, None),
+                    Forwarded::All(bytes) => self.stepped(name, Some(&Step::Write(bytes))),
                 }
-                self.stepped(name, Some(&Step::Write(u32::try_from(got).unwrap_or(u32::MAX))));
+                moved = true;
             }
         }
         Ok(moved)
+    }
+
+    /// A write found no room in the send buffer for so many of its bytes.
+    fn full(&mut self, name: Name, step: &Step, bytes: u32) {
+        let request = self.request;
+        self.watches.iter_mut().filter(|watch| watch.name() == name).for_each(|watch| watch.full(request, step, bytes));
     }
 
     /// Looks at both sockets, and keeps what it saw only if the readers still cannot go on afterwards: it is then one
@@ -242,10 +244,7 @@ impl Player<'_> {
                 None => {}
             }
         }
-        if let Some(relay) = self.relay {
-            sockets.push((relay.towards_client.as_fd(), Interest::READ));
-            sockets.push((relay.towards_server.as_fd(), Interest::READ));
-        }
+        sockets.extend(self.relay.iter().map(Forward::waits));
         let ready = poll(&sockets, until.saturating_duration_since(Instant::now()))?;
         if !ready && until == limit && Instant::now() >= limit {
             let waiting = sides.iter().map(|(side, _)| side.waiting()).collect();

@@ -9,7 +9,10 @@ use super::{PlayError, Waiting, call};
 use crate::exchange::{Side, Sides, Step};
 use crate::lab::Lab;
 use crate::observation::Order;
+use crate::sys::transfer::{self, Interest};
 use socket2::Socket;
+use std::io::ErrorKind;
+use std::os::fd::AsFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -120,14 +123,17 @@ impl Player<'_> {
             }
             match attempt {
                 Attempt::Blocked(Need::Until(end)) => thread::sleep(end.saturating_duration_since(Instant::now())),
+                // A blocking write would wait without telling, so the first try does not.
+                Attempt::Blocked(Need::Writable) if self.waits_for_room(side, number, &step)? => {}
                 Attempt::Blocked(_) => {
                     let waiting = vec![side.waiting()];
                     return Err(PlayError::Deadline { request: number + 1, after: self.deadline, waiting });
                 }
                 Attempt::Closed => return Err(PlayError::closed(number + 1, side.waiting())),
                 Attempt::Part if matches!(step, Step::Read(_)) => self.watch.look(Before::Other),
-                Attempt::Part => {}
+                Attempt::Part => self.watch.has_room(),
                 Attempt::Done if step.is_write() => {
+                    self.watch.has_room();
                     self.watch.wrote(number, &step);
                     if let Some(turns) = self.turns {
                         turns.wrote(side);
@@ -149,6 +155,17 @@ impl Player<'_> {
             turns.finish(side, request)?;
         }
         Ok(Lap { started: Some(started), latency, ..Lap::default() })
+    }
+
+    /// Waits until the send buffer has room for more of a write; false if the deadline comes first.
+    fn waits_for_room(&mut self, side: &Endpoint, request: u32, step: &Step) -> Result<bool, PlayError> {
+        self.watch.full(request, step, side.left());
+        self.watch.waits();
+        match transfer::wait(&[(side.socket.as_fd(), Interest::WRITE)], Some(self.deadline)) {
+            Ok(ready) => Ok(ready.iter().any(|ready| ready.any())),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),
+            Err(error) => Err(call("wait for room in a send buffer")(error)),
+        }
     }
 
     fn leave(&mut self) {

@@ -51,6 +51,8 @@ pub(super) struct Watch<'a> {
     /// Whether every write is looked at in full, or only those that leave something held.
     pub(super) thorough: bool,
     open: Option<Open>,
+    /// A write that waits for room in the send buffer.
+    full: Option<Open>,
     pub(super) seen: Seen,
 }
 
@@ -89,11 +91,30 @@ struct Snapshot {
 
 impl<'a> Watch<'a> {
     pub(super) fn new(lab: &'a Lab, name: Name, own: &'a Socket, peer: &'a Socket, thorough: bool) -> Self {
-        Self { lab, name, own, peer, thorough, open: None, seen: Seen::default() }
+        Self { lab, name, own, peer, thorough, open: None, full: None, seen: Seen::default() }
     }
 
     pub(super) fn name(&self) -> Name {
         self.name
+    }
+
+    /// A write of the socket's own side, `step`, found no room in the send buffer for so many of its bytes.
+    pub(super) fn full(&mut self, request: u32, step: &Step, bytes: u32) {
+        // What waits behind held bytes waits for what they wait for.
+        if self.full.is_some() || self.open.is_some() {
+            return;
+        }
+        let (started, before, step) = (Instant::now(), self.snapshot(), step.clone());
+        let (most, now, rule) = (bytes, bytes, Rule::SendBuffer);
+        self.full = Some(Open { request, step, most, now, rule, started, waited: false, before });
+    }
+
+    /// There is room again: the write has gone on.
+    pub(super) fn has_room(&mut self) {
+        if let Some(open) = self.full.take() {
+            let released_by = self.release(&open);
+            self.close(open, released_by);
+        }
     }
 
     /// After a write of the socket's own side has returned.
@@ -149,6 +170,10 @@ impl<'a> Watch<'a> {
 
     /// Neither side can go on: from here on only a timer or the path can let go, so this is what a release is told by.
     pub(super) fn waits(&mut self) {
+        if self.full.as_ref().is_some_and(|open| !open.waited || !self.lab.is_wire()) {
+            let before = self.snapshot();
+            self.full = self.full.take().map(|open| Open { waited: true, before, ..open });
+        }
         // What has left by now was let go before, and the next look will tell by what.
         if self.open.is_none() || self.is_empty() {
             return;
@@ -170,7 +195,7 @@ impl<'a> Watch<'a> {
     /// Nothing more will be played.
     pub(super) fn end(mut self) -> Seen {
         self.look(Before::Other);
-        if let Some(open) = self.open.take() {
+        for open in [self.open.take(), self.full.take()].into_iter().flatten() {
             self.close(open, Release::Never);
         }
         self.seen
@@ -221,7 +246,9 @@ impl<'a> Watch<'a> {
     fn rule(&self, step: &Step, own: &TcpInfo) -> Rule {
         let is_set = |option| options::get(self.own, option).is_ok_and(|value| value != 0);
         let in_flight = own.unacked.unwrap_or(0);
-        if own.snd_cwnd.is_some_and(|cwnd| in_flight >= cwnd) {
+        if window_full(own).unwrap_or(false) {
+            Rule::ReceiveWindow
+        } else if own.snd_cwnd.is_some_and(|cwnd| in_flight >= cwnd) {
             Rule::CongestionWindow
         } else if is_set(SocketOption::Cork) {
             Rule::Cork
@@ -249,9 +276,18 @@ impl<'a> Watch<'a> {
         // An ACK that had to be asked for again is not the one that the timer sent.
         let own_info = TcpInfo::read(self.own).unwrap_or_default();
         let repeated = own_info.total_retrans.zip(open.before.own.total_retrans).is_some_and(|(now, then)| now > then);
+        let idle = open.before.own.unacked == Some(0);
+        let persist = match open.rule {
+            Rule::Cork => true,
+            // With nothing in flight an ACK can still open the window.
+            Rule::ReceiveWindow => idle && own_info.snd_wnd <= open.before.own.snd_wnd,
+            // Room comes with an ACK, unless what fills the buffer is not on its way.
+            Rule::SendBuffer => idle && open.before.own.notsent_bytes > Some(0),
+            Rule::Nagle | Rule::More | Rule::CongestionWindow | Rule::Other => idle,
+        };
         if moved(1) == Some(true) {
             Release::LossProbe
-        } else if open.rule == Rule::Cork || open.before.own.unacked == Some(0) {
+        } else if persist {
             Release::PersistTimer
         } else if acked && !repeated && moved(0).unwrap_or_else(|| self.timer_fired(open)) {
             Release::DelayedAck
@@ -259,7 +295,9 @@ impl<'a> Watch<'a> {
             Release::Ack
         } else if grown(|info| info.data_segs_out) {
             Release::Reply
-        } else if self.lab.is_wire() && open.before.own.unacked.is_some_and(|in_flight| in_flight > 0) {
+        } else if matches!(open.rule, Rule::SendBuffer | Rule::ReceiveWindow)
+            || self.lab.is_wire() && open.before.own.unacked.is_some_and(|in_flight| in_flight > 0)
+        {
             // The persist timer runs only while nothing is in flight, and an ACK may have been sent before the hold began.
             Release::Ack
         } else {
@@ -306,4 +344,13 @@ impl<'a> Watch<'a> {
             },
         ));
     }
+}
+
+/// Whether the peer's window has no room for the next segment (`tcp_snd_wnd_test`).
+fn window_full(info: &TcpInfo) -> Option<bool> {
+    let sent = info.bytes_sent?.saturating_sub(info.bytes_retrans?);
+    // The SYN may be counted among what was acknowledged: a byte too little in flight.
+    let in_flight = sent.saturating_sub(info.bytes_acked?);
+    let next = info.snd_mss?.min(info.notsent_bytes?);
+    Some(u64::from(info.snd_wnd?) < in_flight + u64::from(next))
 }
