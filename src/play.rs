@@ -15,6 +15,7 @@ mod capture;
 mod connection;
 mod endpoint;
 mod ordered;
+mod relay;
 mod threads;
 mod watch;
 

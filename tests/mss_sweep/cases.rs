@@ -43,9 +43,6 @@ enum Size {
 const PINNED_MSS: u32 = 988;
 /// Loopback's own segment at the start of a connection.
 const LOOPBACK_MSS: u32 = 32_741;
-/// What a client writes in a request, at most: a model without a send buffer has no say beyond it.
-const MOST_BYTES: u32 = 90_000;
-
 /// The share of cases in which a relay stands between the two.
 const RELAYED: f64 = 0.25;
 
@@ -69,7 +66,14 @@ mod any {
             1 => Just(vec![Setting::new(Opt::NoDelay, 1)]),
             1 => Just(vec![Setting::new(Opt::Cork, 1)]),
             1 => Just(vec![Setting::new(Opt::QuickAck, 0)]),
+            1 => send_buffer().prop_map(|setting| vec![setting]),
+            1 => send_buffer().prop_map(|setting| vec![Setting::new(Opt::NoDelay, 1), setting]),
         ]
+    }
+
+    /// Room for a few of the writes only: the kernel doubles it, and a small segment takes most of a kilobyte.
+    fn send_buffer() -> impl Strategy<Value = Setting> {
+        (1_i32..=8).prop_map(|step| Setting::new(Opt::SendBuffer, step * 1024))
     }
 
     /// No cork: its 200 ms and another's on the other connection end in the order of what the kernel measured.
@@ -79,6 +83,7 @@ mod any {
                 2 => Just(Vec::new()),
                 1 => Just(vec![Setting::new(Opt::NoDelay, 1)]),
                 1 => Just(vec![Setting::new(Opt::QuickAck, 0)]),
+                1 => send_buffer().prop_map(|setting| vec![setting]),
             ]
         };
         let relay = (option(), option());
@@ -142,9 +147,6 @@ impl Turn {
         let writer = &mut sides[self.from].steps;
         for piece in &self.writes {
             let bytes = piece.size.bytes(mss);
-            if total + bytes > MOST_BYTES {
-                break;
-            }
             total += bytes;
             writer.extend(piece.set.map(Step::Set));
             writer.push(if piece.more { Step::More(bytes) } else { Step::Write(bytes) });

@@ -39,6 +39,20 @@ pub(super) static CLAIMS: &[Claim] = &[
         control: Control { breaks: "the timeout's usual 200 ms, or a receiver in quick-ACK mode", twist: Twist::Check },
     },
     Claim {
+        id: "full-send-buffer-stalls",
+        document: Document::Beyond,
+        section: SECTION,
+        says: "behind a message that fills the send buffer the next write waits for the delayed ACK, with TCP_NODELAY too",
+        expected: Expected::Holds,
+        source: "sk_stream_memory_free, tcp_sendmsg_locked; socket(7), SO_SNDBUF",
+        needs: &[],
+        check: full_send_buffer,
+        control: Control {
+            breaks: "the kernel's own send buffer has room for both",
+            twist: Twist::Instead("C: [nodelay] W4000 W10 R20 / S: [quickack=0] R4010 W20 quickack=0"),
+        },
+    },
+    Claim {
         id: "ipv6-stalls-like-ipv4",
         document: Document::Beyond,
         section: SECTION,
@@ -99,6 +113,17 @@ fn shortened(seen: &Observation, to_us: u64) -> Judged {
         Some(if fits { Ok(()) } else { Err(saw()) })
     };
     Ok(expect(seen).try_each(Kind::Answer, &holds, because, judge)?.into())
+}
+
+/// One segment over loopback: two would be acknowledged at arrival.
+fn full_send_buffer(stage: &Stage<'_>) -> Judged {
+    let seen = stage.play(primed("[nodelay sndbuf=1] W4000 W10 R20").requests(8))?;
+    let waits = expect(&seen).try_stalls(Pattern::Every)?.try_delayed_acks_per_stall(1)?.try_cause(
+        Side::Client,
+        Rule::SendBuffer,
+        Release::DelayedAck,
+    )?;
+    Ok(waits.into())
 }
 
 fn families(stage: &Stage<'_>) -> Judged {
