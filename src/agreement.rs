@@ -223,7 +223,7 @@ fn account(request: &Request) -> Vec<String> {
     }
     for hold in &request.holds {
         let waited = if hold.waited { "" } else { ", nobody waited" };
-        lines.push(format!("{:<6} held {} until {}{waited}", hold.socket, hold.bytes, hold.released_by.words()));
+        lines.push(format!("{:<6} {} until {}{waited}", hold.socket, hold.kept(), hold.released_by.words()));
     }
     for at in request.sockets().names() {
         let (segments, acks) = (request.data_segments_of(at), request.bare_acks_of(at));

@@ -157,18 +157,13 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { socket, bytes, rule, released_by } = self;
-        let plural = if *bytes == 1 { "" } else { "s" };
-        let (bytes, until) = (format!("{bytes} byte{plural}"), released_by.words());
         let why = match rule {
-            Rule::SendBuffer => {
-                return write!(f, "the {socket} had no room for {bytes} ({}) until {until}", rule.words());
-            }
             Rule::Nagle => "Nagle: an earlier small segment was unacknowledged",
             Rule::Cork => "TCP_CORK was set",
             Rule::More => "the write carried MSG_MORE",
-            Rule::ReceiveWindow | Rule::CongestionWindow | Rule::Other => rule.words(),
+            Rule::SendBuffer | Rule::ReceiveWindow | Rule::CongestionWindow | Rule::Other => rule.words(),
         };
-        write!(f, "the {socket} held {bytes} ({why}) until {until}")
+        write!(f, "the {socket} {} ({why}) until {}", rule.kept(*bytes), released_by.words())
     }
 }
 

@@ -145,12 +145,12 @@ fn full_buffers_have_words_and_remedies_of_their_own() {
     for (rule, cause, remedy) in [
         (
             Rule::SendBuffer,
-            "the client had no room for 10 bytes (send buffer full) until the peer's delayed ACK",
+            "the client had no room for 10 bytes (a full send buffer) until the peer's delayed ACK",
             "SO_SNDBUF",
         ),
         (
             Rule::ReceiveWindow,
-            "the client held 10 bytes (the peer's receive window full) until the peer's delayed ACK",
+            "the client held 10 bytes (the peer's full receive window) until the peer's delayed ACK",
             "SO_RCVBUF",
         ),
     ] {

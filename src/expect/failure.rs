@@ -178,9 +178,9 @@ fn describe(seen: &Observation, request: &Request) -> String {
     )];
     for hold in &request.holds {
         lines.push(format!(
-            "{} held {} bytes for {} ({}, {} of {} segments in flight), released by {}",
+            "{} {} for {} ({}, {} of {} segments in flight), released by {}",
             hold.socket,
-            hold.bytes,
+            hold.kept(),
             milliseconds(hold.lasted_us),
             hold.rule.words(),
             number(hold.unacked),

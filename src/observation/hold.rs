@@ -59,11 +59,28 @@ impl Rule {
             Self::Nagle => "Nagle",
             Self::Cork => "TCP_CORK",
             Self::More => "MSG_MORE",
-            Self::SendBuffer => "send buffer full",
-            Self::ReceiveWindow => "the peer's receive window full",
+            Self::SendBuffer => "a full send buffer",
+            Self::ReceiveWindow => "the peer's full receive window",
             Self::CongestionWindow => "congestion window full",
             Self::Other => "no rule for small writes",
         }
+    }
+
+    /// What a socket does with bytes under this rule, in words that follow its name.
+    pub(crate) fn kept(self, bytes: u32) -> String {
+        let plural = if bytes == 1 { "" } else { "s" };
+        match self {
+            Self::SendBuffer => format!("had no room for {bytes} byte{plural}"),
+            _ => format!("held {bytes} byte{plural}"),
+        }
+    }
+}
+
+impl Hold {
+    /// What the socket did with how many bytes, in words that follow its name.
+    #[must_use]
+    pub fn kept(&self) -> String {
+        self.rule.kept(self.bytes)
     }
 }
 

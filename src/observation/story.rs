@@ -1,6 +1,6 @@
 //! Which of the captured segments tell how held bytes left.
 
-use super::{Frame, Hold, Observation, Release, milliseconds};
+use super::{Frame, Hold, Observation, Release, Rule, milliseconds};
 
 /// The segments around one hold, as indices into the capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,12 +62,13 @@ impl Observation {
     fn tell(&self, request: u32, story: &Story, comments: &mut Vec<(usize, String)>) {
         let Some(frames) = &self.frames else { return };
         let Hold { socket, bytes, rule, released_by, .. } = &story.hold;
+        let waits = if *rule == Rule::SendBuffer { "waits for room" } else { "is held" };
         let apart = |from: Option<i64>, to: i64| milliseconds(u64::try_from(to - from.unwrap_or(to)).unwrap_or(0));
         let (header, body) = (&frames[story.header], &frames[story.body]);
         comments.push((
             story.header,
             format!(
-                "request {request}: the header, {} bytes; the next write is held in the {socket}'s socket, {bytes} bytes ({})",
+                "request {request}: the header, {} bytes; the next write {waits} in the {socket}'s socket, {bytes} bytes ({})",
                 header.payload,
                 rule.words()
             ),

@@ -3,7 +3,7 @@
 //! [`Sequence::of`] lays it out and knows nothing of characters; its `Display` draws it for a terminal.
 
 use crate::exchange::{Side, Sides};
-use crate::observation::{Frame, Observation, Socket, Story, milliseconds, release};
+use crate::observation::{Frame, Hold, Observation, Rule, Socket, Story, milliseconds, release};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -101,6 +101,12 @@ impl Sequence {
                 label: format!("writes {}: {held} held{rule}", write.bytes),
             });
         }
+        let full = |hold: &&Hold| hold.rule == Rule::SendBuffer && shown(hold.socket);
+        events.extend(request.holds.iter().filter(full).map(|hold| Event::Held {
+            side: hold.socket.side(),
+            at_us: hold.at_us - start,
+            label: format!("{} ({})", hold.kept(), hold.rule.words()),
+        }));
         events.sort_by_key(Event::at_us);
         let delays = seen.wire.as_ref().map(|wire| Side::BOTH.map(|side| milliseconds(wire[side].asked_us)));
         let path = match delays {
