@@ -110,6 +110,9 @@ pub fn facts(kernel: &Kernel, seen: &Observation) -> Facts {
     facts.backlog_ack_defer = kernel.backlog_ack_defer.unwrap_or(false);
     facts.quickack_route = seen.environment.pinned.contains_key("route quickack");
     let before = |name| seen.socket(name).map(|socket| socket.before).unwrap_or_default();
+    if before(Socket::Client).timestamps == Some(false) {
+        facts = facts.without_timestamps();
+    }
     facts.start = facts.start.map(|name| start(facts.start[name], &before(name)));
     facts
 }
@@ -123,6 +126,9 @@ fn start(guess: Start, state: &SocketState) -> Start {
         rcv_wnd: state.receive_window.unwrap_or(guess.rcv_wnd),
         snd_wnd: state.send_window.unwrap_or(guess.snd_wnd),
         send_buffer: state.send_buffer.unwrap_or(guess.send_buffer),
+        rcvbuf: state.receive_buffer.unwrap_or(guess.rcvbuf),
+        window_clamp: state.window_clamp.unwrap_or(guess.window_clamp),
+        wscale: state.window_scale.unwrap_or(guess.wscale),
         cwnd: state.cwnd.unwrap_or(guess.cwnd),
         rto_us: state.rto_us.unwrap_or(guess.rto_us),
         rtt_us: state.rtt_us.unwrap_or(guess.rtt_us),

@@ -145,7 +145,10 @@
 //! # What is left out
 //!
 //! Loss, reordering, closing, urgent data, other congestion control than reno, automatic receive buffers, segments
-//! held back for better segmentation offload, and autocorking, which needs a device that is slower than loopback.
+//! held back for better segmentation offload, and autocorking, which needs a device that is slower than loopback;
+//! `tcp_notsent_lowat`, `tcp_min_tso_segs` and `tcp_shrink_window` where they are not what the kernel sets. Windows
+//! without scaling are followed, but not always where hundreds of kilobytes are unread.
+//!
 //! One thing is true of kernels but not of clocks: after a wait of 200 ms the kernel grants new quick ACKs if the
 //! gap was longer than the retransmission timeout, and both are within a tick or two of each other. So
 //! [`quick_acks`](Request::quick_acks) can differ from then on.
@@ -159,8 +162,8 @@
 //! # Where to read on
 //!
 //! Each rule is one function that names the kernel function and the RFC section that it follows: the sender's in
-//! `model/sender.rs`, `model/send_buffer.rs` and `model/acknowledged.rs`, the receiver's in `model/receiver.rs`, `model/delayed_ack.rs` and
-//! `model/window.rs`. `model/host.rs` says who calls them when; the programs that play on the sockets are in
+//! `model/sender.rs`, `model/send_buffer.rs` and `model/acknowledged.rs`, the receiver's in `model/receiver.rs`,
+//! `model/delayed_ack.rs` and `model/window.rs`. `model/host.rs` says who calls them when; the programs that play on the sockets are in
 //! `model/progress.rs` and `model/relay.rs`. [`Rule`] lists those that can be taken out.
 
 mod acknowledged;

@@ -246,6 +246,18 @@ pub struct SocketState {
     /// The send buffer, bytes (`SO_SNDBUF`).
     #[serde(default)]
     pub send_buffer: Option<u32>,
+    /// The receive buffer, bytes (`SO_RCVBUF`).
+    #[serde(default)]
+    pub receive_buffer: Option<u32>,
+    /// The most that it will offer as its window, bytes (`TCP_WINDOW_CLAMP`).
+    #[serde(default)]
+    pub window_clamp: Option<u32>,
+    /// The shift that it applies to the windows it offers (`tcpi_rcv_wscale`).
+    #[serde(default)]
+    pub window_scale: Option<u8>,
+    /// Whether its segments carry timestamps (`tcpi_options`).
+    #[serde(default)]
+    pub timestamps: Option<bool>,
 }
 
 /// A socket as `sock_diag` lists it: what `ss -tnoi` prints.

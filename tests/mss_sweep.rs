@@ -5,7 +5,7 @@
 //!
 //! Environment: `SWEEP_CASES` (160 unless said), `SWEEP_SEED` (the same cases every time unless said; `fresh` for new
 //! ones), `SWEEP_WITHOUT` (a rule of the model to take out, which must
-//! make the sweep fail), `SWEEP_SYSCTL` (settings of the labs, NAME=VALUE separated by spaces).
+//! make the sweep fail), `SWEEP_SYSCTL` (settings of the labs, NAME=VALUE separated by semicolons).
 //!
 //! A machine that keeps the thread from its CPU changes what happens, so a case that differs and was kept waiting for more
 //! than 3 ms is played again, at most six times, and counted. So is one with a 200 ms hold: the hold ends 52 or 53 ticks
@@ -159,7 +159,9 @@ impl Sweep {
     fn both(&self, case: &Case) -> (Prediction, Observation) {
         let exchange = case.exchange();
         let play = Play::new(exchange.clone()).requests(REQUESTS);
-        let played = self.conditions.run(|lab| play.run(lab).map(|seen| (agreement::facts(lab.kernel(), &seen), seen)));
+        let conditions =
+            case.sysctl.iter().fold(self.conditions.clone(), |all, (name, value)| all.sysctl(*name, *value));
+        let played = conditions.run(|lab| play.run(lab).map(|seen| (agreement::facts(lab.kernel(), &seen), seen)));
         let (facts, seen) = played.expect("a lab").unwrap_or_else(|error| panic!("{exchange}: {error}"));
         let predicted = model::predict_with(&exchange, &facts, self.rules, REQUESTS).expect("rules for every step");
         (predicted, seen)
@@ -223,12 +225,12 @@ fn explain(sweep: &Sweep, case: Case) {
         println!("  {difference}");
     }
     println!("\n{}", agreement::side_by_side(&predicted, &seen));
-    println!("smallwrites try '{case}' --requests {REQUESTS}");
+    println!("smallwrites try {case} --requests {REQUESTS}");
 }
 
 fn conditions() -> Conditions {
     let settings = std::env::var("SWEEP_SYSCTL").unwrap_or_default();
-    let pairs = settings.split_whitespace().filter_map(|pair| pair.split_once('='));
+    let pairs = settings.split(';').filter_map(|pair| pair.trim().split_once('='));
     pairs.fold(Conditions::default().pinned_for_model(), |conditions, (name, value)| conditions.sysctl(name, value))
 }
 

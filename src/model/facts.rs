@@ -111,6 +111,18 @@ impl Facts {
         Self { start: Sockets { client: front.start.client, relay: Some(relay), server: back.server }, ..front }
     }
 
+    /// The same where segments carry no timestamps: there is more room for payload.
+    #[must_use]
+    pub fn without_timestamps(mut self) -> Self {
+        if std::mem::take(&mut self.timestamps) {
+            self.start = self.start.map(|name| {
+                let start = self.start[name];
+                Start { full_mss: start.full_mss + TIMESTAMP_OPTION, advmss: start.advmss + TIMESTAMP_OPTION, ..start }
+            });
+        }
+        self
+    }
+
     /// The figures of one socket.
     pub(super) fn start_of(&self, socket: Socket) -> &Start {
         self.start.get(socket).unwrap_or(&self.start[socket.side().into()])
@@ -183,6 +195,13 @@ fn loopback_start(payload: u32) -> Sides<Start> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_timestamps_a_segment_has_room_for_twelve_bytes_more() {
+        let facts = Facts::loopback(Some(1000)).without_timestamps();
+        assert_eq!((facts.start.client.full_mss, facts.start.server.advmss, facts.header()), (1000, 1000, 20));
+        assert_eq!(facts.clone().without_timestamps(), facts);
+    }
 
     #[test]
     fn loopback_gives_what_tcp_info_said_after_accept() {

@@ -37,8 +37,8 @@ impl Socket {
             owned: false,
             backlog: VecDeque::new(),
             ack_deferred: false,
-            // `tcp_finish_connect` leaves it off in a client that scales windows.
-            prediction: side == Side::Server,
+            // `tcp_finish_connect` leaves it off in a client whose peer scales windows.
+            prediction: side == Side::Server || start.wscale == 0,
             forward_alloc: 0,
         }
     }

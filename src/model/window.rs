@@ -41,7 +41,18 @@ impl Receiver {
             }
         }
         let free = u32::try_from(free).unwrap_or(0).min(self.rcv_ssthresh);
-        free.next_multiple_of(1 << self.wscale)
+        if self.wscale > 0 {
+            return free.next_multiple_of(1 << self.wscale);
+        }
+        // Without scaling the window moves by whole segments.
+        let (offered, segment) = (self.rcv_wnd, u32::try_from(segment).unwrap_or(u32::MAX));
+        if offered > free || free - offered >= segment {
+            free / segment * segment
+        } else if i64::from(segment) == full && i64::from(free) > i64::from(offered) + full / 2 {
+            free
+        } else {
+            offered
+        }
     }
 
     /// What is left of the window offered last.

@@ -10,6 +10,9 @@ use socket2::Socket;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+/// `TCPI_OPT_TIMESTAMPS`.
+const TIMESTAMPS: u8 = 1;
+
 /// All sockets and the counters at one moment.
 #[derive(Debug, Clone)]
 pub(super) struct Boundary {
@@ -96,11 +99,16 @@ pub(super) fn pingpong(socket: impl AsFd) -> Option<bool> {
     options::get(socket, SocketOption::QuickAck).ok().map(|quick| quick == 0)
 }
 
-/// What `TCP_INFO` and `SO_SNDBUF` tell of a socket now; unknown where they cannot be read.
+/// What `TCP_INFO` and the sizes of its buffers tell of a socket now; unknown where they cannot be read.
 pub(super) fn state(socket: impl AsFd) -> SocketState {
     let told = TcpInfo::read(&socket).map(|info| from_info(&info)).unwrap_or_default();
-    let send_buffer = options::get(&socket, SocketOption::SendBuffer).ok();
-    SocketState { send_buffer: send_buffer.and_then(|bytes| u32::try_from(bytes).ok()), ..told }
+    let size = |option| options::get(&socket, option).ok().and_then(|bytes| u32::try_from(bytes).ok());
+    SocketState {
+        send_buffer: size(SocketOption::SendBuffer),
+        receive_buffer: size(SocketOption::ReceiveBuffer),
+        window_clamp: size(SocketOption::WindowClamp),
+        ..told
+    }
 }
 
 /// What one `sock_diag` dump lists of both sockets; `None` where the kernel has no such dump.
@@ -150,7 +158,11 @@ pub(super) fn from_info(info: &TcpInfo) -> SocketState {
         receive_ssthresh: info.rcv_ssthresh,
         receive_window: info.rcv_wnd,
         send_window: info.snd_wnd,
+        window_scale: info.rcv_wscale,
+        timestamps: info.options.map(|options| options & TIMESTAMPS != 0),
         send_buffer: None,
+        receive_buffer: None,
+        window_clamp: None,
     }
 }
 

@@ -59,6 +59,8 @@ pub enum SocketOption {
     /// `SO_RCVBUF` (socket(7)), bytes. The kernel doubles the value set, and
     /// the doubled one is read.
     ReceiveBuffer,
+    /// `TCP_WINDOW_CLAMP` (tcp(7)), bytes: the most that this side will offer as its receive window.
+    WindowClamp,
     /// `TCP_DEFER_ACCEPT` (tcp(7)), seconds, rounded up to the retransmission
     /// schedule: a listener wakes up only when data has arrived.
     DeferAccept,
@@ -71,7 +73,7 @@ pub enum SocketOption {
 
 impl SocketOption {
     /// Every option, in the order of declaration.
-    pub const ALL: [SocketOption; 14] = [
+    pub const ALL: [SocketOption; 15] = [
         SocketOption::NoDelay,
         SocketOption::Cork,
         SocketOption::QuickAck,
@@ -83,6 +85,7 @@ impl SocketOption {
         SocketOption::ReceiveLowWater,
         SocketOption::SendBuffer,
         SocketOption::ReceiveBuffer,
+        SocketOption::WindowClamp,
         SocketOption::DeferAccept,
         SocketOption::ZeroCopy,
         SocketOption::Inq,
@@ -113,6 +116,7 @@ impl SocketOption {
             Self::ReceiveLowWater => (SOL_SOCKET, libc::SO_RCVLOWAT, "SO_RCVLOWAT"),
             Self::SendBuffer => (SOL_SOCKET, libc::SO_SNDBUF, "SO_SNDBUF"),
             Self::ReceiveBuffer => (SOL_SOCKET, libc::SO_RCVBUF, "SO_RCVBUF"),
+            Self::WindowClamp => (IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, "TCP_WINDOW_CLAMP"),
             Self::DeferAccept => (IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, "TCP_DEFER_ACCEPT"),
             Self::ZeroCopy => (SOL_SOCKET, libc::SO_ZEROCOPY, "SO_ZEROCOPY"),
             Self::Inq => (IPPROTO_TCP, TCP_INQ, "TCP_INQ"),
@@ -276,6 +280,7 @@ mod tests {
         changes(SocketOption::Inq, 1, 1);
         changes(SocketOption::SendBuffer, 8192, 16384);
         changes(SocketOption::ReceiveBuffer, 8192, 16384);
+        changes(SocketOption::WindowClamp, 20_000, 20_000);
     }
 
     #[test]

@@ -8,6 +8,8 @@ use std::fmt;
 /// An exchange as it was drawn: turns that write and read, options, perhaps a relay.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
+    /// A sysctl of the lab that changes what a connection begins with.
+    pub(crate) sysctl: Option<(&'static str, &'static str)>,
     pinned: bool,
     once: Sides<Vec<Setting>>,
     relay: Option<Relay>,
@@ -39,8 +41,13 @@ enum Size {
     Segments(u32, i32),
 }
 
-/// Payload of a segment where `TCP_MAXSEG` is 1000 and timestamps are on, as they are unless a sysctl says otherwise.
-const PINNED_MSS: u32 = 988;
+/// `TCP_MAXSEG` where it is set, and what timestamps take of it unless a sysctl switches them off.
+const MAXSEG: u32 = 1000;
+const TIMESTAMPS: u32 = 12;
+const NO_TIMESTAMPS: (&str, &str) = ("net.ipv4.tcp_timestamps", "0");
+/// The kernel's own receive buffers where there is memory enough; a machine's may be others, and with them the window scale.
+const STOCK_BUFFERS: (&str, &str) = ("net.ipv4.tcp_rmem", "4096 131072 6291456");
+const SMALLER_BUFFERS: (&str, &str) = ("net.ipv4.tcp_rmem", "4096 87380 1000000");
 /// Loopback's own segment at the start of a connection.
 const LOOPBACK_MSS: u32 = 32_741;
 /// The share of cases in which a relay stands between the two.
@@ -48,13 +55,28 @@ const RELAYED: f64 = 0.25;
 
 /// Any case.
 pub(crate) fn any() -> impl Strategy<Value = Case> {
-    (any::pinned(), any::once(), any::once(), any::relay(), vec(any::turn(), 1..=4)).prop_map(
-        |(pinned, client, server, relay, turns)| Case { pinned, once: Sides { client, server }, relay, turns },
+    (any::sysctl(), any::pinned(), any::once(), any::once(), any::relay(), vec(any::turn(), 1..=4)).prop_map(
+        |(sysctl, pinned, client, server, relay, turns)| Case {
+            sysctl,
+            pinned,
+            once: Sides { client, server },
+            relay,
+            turns,
+        },
     )
 }
 
 mod any {
     use super::*;
+
+    pub(super) fn sysctl() -> impl Strategy<Value = Option<(&'static str, &'static str)>> {
+        prop_oneof![
+            4 => Just(None),
+            2 => Just(Some(STOCK_BUFFERS)),
+            1 => Just(Some(SMALLER_BUFFERS)),
+            1 => Just(Some(NO_TIMESTAMPS)),
+        ]
+    }
 
     pub(super) fn pinned() -> impl Strategy<Value = bool> {
         prop_oneof![3 => Just(true), 1 => Just(false)]
@@ -128,10 +150,11 @@ mod any {
 impl Case {
     pub(crate) fn exchange(&self) -> Exchange {
         let mut sides = Sides::from_fn(|side| Script { opened: self.once[side].clone(), ..Script::default() });
-        let mss = if self.pinned { PINNED_MSS } else { LOOPBACK_MSS };
+        let timestamps = if self.sysctl == Some(NO_TIMESTAMPS) { 0 } else { TIMESTAMPS };
+        let mss = if self.pinned { MAXSEG - timestamps } else { LOOPBACK_MSS };
         if self.pinned {
             for side in Side::BOTH {
-                sides[side].opened.insert(0, Setting::new(Opt::Mss, 1000));
+                sides[side].opened.insert(0, Setting::new(Opt::Mss, MAXSEG as i32));
             }
         }
         for turn in &self.turns {
@@ -169,6 +192,7 @@ impl Size {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.exchange().fmt(f)
+        write!(f, "'{}'", self.exchange())?;
+        self.sysctl.map_or(Ok(()), |(name, value)| write!(f, " --sysctl '{name}={value}'"))
     }
 }

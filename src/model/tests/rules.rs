@@ -348,6 +348,15 @@ fn an_offered_window_is_never_taken_back() {
 }
 
 #[test]
+fn a_window_without_scaling_moves_by_whole_segments() {
+    for (offered, window) in [(50_000, 64_320), (64_400, 64_400)] {
+        let mut receiver = receiver();
+        (receiver.wscale, receiver.rcv_wnd) = (0, offered);
+        assert_eq!(receiver.select_window(&env()), window, "of 64,548 bytes in segments of 536");
+    }
+}
+
+#[test]
 fn quickack_acknowledges_only_what_was_read() {
     let mut receiver = receiver();
     receiver.enter_pingpong_mode(&env());
