@@ -305,7 +305,11 @@ impl Host {
             truesize: if data { piece.len + self.env.overhead } else { BARE_ACK_TRUESIZE },
             shared: data,
         };
-        self.path.extend(segment.as_delivered(&self.env).map(|segment| (at, segment)));
+        if segment.is_too_large(&self.env) {
+            self.path.extend(segment.cut().map(|segment| (at, segment)));
+        } else {
+            self.path.push_back((at, segment));
+        }
         self.deliver_all();
     }
 

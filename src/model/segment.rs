@@ -32,27 +32,26 @@ const DEVICE_MAX: u32 = 65_536;
 const LOWER_HEADERS: u32 = 34;
 
 impl Segment {
-    /// **What arrives in one piece.** A piece of several segments that is more than the device takes is cut into them
-    /// on its way, into memory that the sender doesn't share. A write never makes one so large, but what a closed
-    /// window or a full congestion window kept back can grow to it.
+    /// Whether it is more than the device takes in one piece. A write never makes one so large, but what a closed window
+    /// or a full congestion window kept back can grow to it.
     ///
-    /// Kernel: `gso_features_check`, `tcp_gso_segment`.
-    pub(super) fn as_delivered(self, env: &Env) -> impl Iterator<Item = Self> {
-        let cut = self.count > 1 && self.len + env.header + LOWER_HEADERS >= DEVICE_MAX;
-        let (pieces, size) = if cut { (self.count, self.mss) } else { (1, self.len) };
+    /// Kernel: `gso_features_check`.
+    pub(super) fn is_too_large(&self, env: &Env) -> bool {
+        self.count > 1 && self.len + env.header + LOWER_HEADERS >= DEVICE_MAX
+    }
+
+    /// **What arrives in its segments.** What is too large for the device is cut on its way, into memory that the
+    /// sender doesn't share.
+    ///
+    /// Kernel: `tcp_gso_segment`.
+    pub(super) fn cut(self) -> impl Iterator<Item = Self> {
         let overhead = self.truesize - self.len.min(self.truesize);
-        (0..pieces).map(move |i| {
-            let before = i * size;
-            let len = size.min(self.len - before);
-            Self {
-                seq: self.seq + u64::from(before),
-                len,
-                count: if cut { 1 } else { self.count },
-                psh: self.psh && i + 1 == pieces,
-                truesize: len + overhead,
-                shared: self.shared && !cut,
-                ..self
-            }
+        (0..self.count).map(move |i| {
+            let before = i * self.mss;
+            let len = self.mss.min(self.len - before);
+            let psh = self.psh && i + 1 == self.count;
+            let seq = self.seq + u64::from(before);
+            Self { seq, len, count: 1, psh, truesize: len + overhead, shared: false, ..self }
         })
     }
 

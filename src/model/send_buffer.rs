@@ -36,9 +36,9 @@ impl Sender {
     /// Memory of all that was written and is not yet acknowledged, a header for each buffer included
     /// (`sk_wmem_queued`).
     fn memory(&self, env: &Env) -> u32 {
-        let unsent = self.queue.iter().map(|buffer| buffer.len + env.overhead);
-        let in_flight = self.flight.iter().map(|piece| piece.len + env.overhead);
-        unsent.chain(in_flight).sum()
+        let unacknowledged = u32::try_from(self.write_seq - self.snd_una).unwrap_or(u32::MAX);
+        let buffers = u32::try_from(self.queue.len() + self.flight.len()).unwrap_or(u32::MAX);
+        unacknowledged.saturating_add(buffers.saturating_mul(env.overhead))
     }
 
     /// **Room in the send buffer.** A write may begin a new buffer as long as what is unacknowledged takes less
@@ -76,7 +76,7 @@ impl Sender {
     /// Kernel: `sk_stream_is_writeable`.
     fn is_writable(&self, env: &Env) -> bool {
         let memory = self.memory(env);
-        self.has_room(env) && self.send_buffer.size.saturating_sub(memory) >= memory / 2
+        !env.rules.has(Rule::SendBuffer) || self.send_buffer.size >= memory.saturating_add(memory / 2)
     }
 
     /// **The send buffer grows** when an ACK arrives for a program that is waiting for room, unless the congestion

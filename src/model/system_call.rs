@@ -27,7 +27,7 @@ impl Host {
         let mut left = bytes;
         while left > 0 {
             let socket = &mut self.sockets[at];
-            if socket.sender.needs_buffer(goal) && !socket.sender.has_room(&self.env) {
+            if left < bytes && socket.sender.needs_buffer(goal) && !socket.sender.has_room(&self.env) {
                 // What was taken leaves whatever Nagle's algorithm says, so that it is acknowledged and makes room.
                 socket.sender.refuse();
                 socket.sender.mark_push();

@@ -120,9 +120,10 @@ fn what_is_larger_than_the_device_takes_arrives_in_its_segments() {
         truesize: count * mss + 832,
         shared: true,
     };
-    let whole: Vec<Segment> = piece(2, 32_700).as_delivered(&env).collect();
-    assert_eq!((whole.len(), whole[0].count, whole[0].shared), (1, 2, true));
-    let cut: Vec<Segment> = piece(2, 45_568).as_delivered(&env).collect();
+    assert!(!piece(2, 32_700).is_too_large(&env));
+    assert!(!piece(1, 65_483).is_too_large(&env), "one segment leaves as it is");
+    assert!(piece(2, 45_568).is_too_large(&env));
+    let cut: Vec<Segment> = piece(2, 45_568).cut().collect();
     let seen = |segment: &Segment| (segment.seq, segment.len, segment.truesize, segment.psh, segment.shared);
     assert_eq!(
         cut.iter().map(seen).collect::<Vec<_>>(),
