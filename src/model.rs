@@ -137,10 +137,10 @@
 //!
 //! Held against ten thousand exchanges each, with the model alone: every byte leaves once and in order; no request is
 //! held for ever; `TCP_NODELAY` never lets a message of its side stall, corks and full send buffers aside; a quick-ACK
-//! route does the same for both sides; and a message split into however many writes stalls for one quantum at most. A message that is
-//! one write doesn't stall *if every message is answered*: the answer carries the ACK. `C: W1 R1 W1 / S: R1 W1 R1`
-//! is the smallest exchange without that, and stalls. Two split messages in one direction cost two quanta, as in
-//! `C: W1 W1 R1 W1 W1 R1 / S: R2 W1 R2 W1`.
+//! route does the same for both sides; and a message split into however many writes stalls for one quantum at most. A
+//! message that is one write doesn't stall *if every message is answered*: the answer carries the ACK.
+//! `C: W1 R1 W1 / S: R1 W1 R1` is the smallest exchange without that, and stalls. Two split messages in one direction cost
+//! two quanta, as in `C: W1 W1 R1 W1 W1 R1 / S: R2 W1 R2 W1`.
 //!
 //! # What is left out
 //!
@@ -163,8 +163,8 @@
 //!
 //! Each rule is one function that names the kernel function and the RFC section that it follows: the sender's in
 //! `model/sender.rs`, `model/send_buffer.rs` and `model/acknowledged.rs`, the receiver's in `model/receiver.rs`,
-//! `model/delayed_ack.rs` and `model/window.rs`. `model/host.rs` says who calls them when; the programs that play on the sockets are in
-//! `model/progress.rs` and `model/relay.rs`. [`Rule`] lists those that can be taken out.
+//! `model/delayed_ack.rs` and `model/window.rs`. `model/host.rs` says who calls them when; the programs that play on the
+//! sockets are in `model/progress.rs` and `model/relay.rs`. [`Rule`] lists those that can be taken out.
 
 mod acknowledged;
 mod delayed_ack;

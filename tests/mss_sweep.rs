@@ -4,12 +4,12 @@
 //! model: stalls, held bytes, segments and bare ACKs must be equal. Cases run side by side, since a stall costs only sleep.
 //!
 //! Environment: `SWEEP_CASES` (160 unless said), `SWEEP_SEED` (the same cases every time unless said; `fresh` for new
-//! ones), `SWEEP_WITHOUT` (a rule of the model to take out, which must
-//! make the sweep fail), `SWEEP_SYSCTL` (settings of the labs, NAME=VALUE separated by semicolons).
+//! ones), `SWEEP_WITHOUT` (a rule of the model to take out, which must make the sweep fail), `SWEEP_SYSCTL` (settings of
+//! the labs, NAME=VALUE separated by semicolons).
 //!
 //! A machine that keeps the thread from its CPU changes what happens, so a case that differs and was kept waiting for more
-//! than 3 ms is played again, at most six times, and counted; then once more after all others, as often. So is one with a 200 ms hold: the hold ends 52 or 53 ticks
-//! later and the retransmission timeout that it is compared with is 51 to 53, so a tick decides whether quick ACKs are
+//! than 3 ms is played again, at most six times, and counted; then once more after all others, as often. So is one with a
+//! 200 ms hold: the hold ends 52 or 53 ticks later and the retransmission timeout that it is compared with is 51 to 53, so a tick decides whether quick ACKs are
 //! granted (`tcp_event_data_recv`). And so is one in which timers on both connections of a relay fire in the same tick or
 //! the next: whether the clock ticked between the two moments at which they were set is for the kernel to say. And so is one
 //! during which ksoftirqd ran: what loopback delivers then is delivered by that thread, some time after the `send` that

@@ -1,6 +1,9 @@
 //! Tests of the model.
 
 use super::*;
+use env::Env;
+use segment::Segment;
+use sender::Sender;
 
 mod examples;
 mod field_cases;
@@ -22,4 +25,16 @@ fn requests(text: &str, facts: &Facts, number: u32) -> Vec<Request> {
 
 fn each<U, T>(all: &[U], figure: impl FnMut(&U) -> T) -> Vec<T> {
     all.iter().map(figure).collect()
+}
+
+fn env() -> Env {
+    Env::new(&Facts::default(), Rules::all())
+}
+
+/// A bare ACK of all that a sender has sent.
+fn acknowledge_all(sender: &mut Sender, env: &Env) {
+    let ack = sender.snd_nxt;
+    let bare =
+        Segment { seq: 1, len: 0, ack, window: 65_536, count: 1, mss: 0, psh: false, truesize: 2, shared: false };
+    sender.acknowledge(&bare, true, env);
 }

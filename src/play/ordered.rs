@@ -267,7 +267,7 @@ impl Player<'_> {
 }
 
 /// Whether any socket became ready in time.
-fn poll(sockets: &[Waits<'_>], timeout: Duration) -> Result<bool, PlayError> {
+pub(super) fn poll(sockets: &[Waits<'_>], timeout: Duration) -> Result<bool, PlayError> {
     match transfer::wait(sockets, Some(timeout)) {
         Ok(ready) => Ok(ready.iter().any(|ready| ready.any())),
         Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),

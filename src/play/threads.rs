@@ -3,15 +3,14 @@
 use super::boundary::{Boundary, Lap};
 use super::connection::Connection;
 use super::endpoint::{Attempt, Endpoint, Need};
-use super::ordered::Run;
+use super::ordered::{Run, poll};
 use super::watch::{Before, Seen, Watch};
 use super::{PlayError, Waiting, call};
 use crate::exchange::{Side, Sides, Step};
 use crate::lab::Lab;
 use crate::observation::Order;
-use crate::sys::transfer::{self, Interest};
+use crate::sys::transfer::Interest;
 use socket2::Socket;
-use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -161,11 +160,7 @@ impl Player<'_> {
     fn waits_for_room(&mut self, side: &Endpoint, request: u32, step: &Step) -> Result<bool, PlayError> {
         self.watch.full(request, step, side.left());
         self.watch.waits();
-        match transfer::wait(&[(side.socket.as_fd(), Interest::WRITE)], Some(self.deadline)) {
-            Ok(ready) => Ok(ready.iter().any(|ready| ready.any())),
-            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),
-            Err(error) => Err(call("wait for room in a send buffer")(error)),
-        }
+        poll(&[(side.socket.as_fd(), Interest::WRITE)], self.deadline)
     }
 
     fn leave(&mut self) {

@@ -50,6 +50,7 @@ const STOCK_BUFFERS: (&str, &str) = ("net.ipv4.tcp_rmem", "4096 131072 6291456")
 const SMALLER_BUFFERS: (&str, &str) = ("net.ipv4.tcp_rmem", "4096 87380 1000000");
 /// Loopback's own segment at the start of a connection.
 const LOOPBACK_MSS: u32 = 32_741;
+
 /// The share of cases in which a relay stands between the two.
 const RELAYED: f64 = 0.25;
 

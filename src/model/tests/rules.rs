@@ -1,17 +1,13 @@
 //! Each rule alone.
 
+use super::{acknowledge_all, env};
 use crate::exchange::Side;
 use crate::model::delayed_ack::AckDecision;
 use crate::model::env::Env;
 use crate::model::facts::Facts;
 use crate::model::receiver::Receiver;
-use crate::model::rules::Rules;
 use crate::model::segment::Segment;
 use crate::model::sender::{CORK, OFF, PUSH, Retransmit, Sender};
-
-fn env() -> Env {
-    Env::new(&Facts::default(), Rules::all())
-}
 
 fn sender() -> Sender {
     Sender::new(Side::Client, &Facts::default().start.client, &env())
@@ -49,13 +45,6 @@ fn write(sender: &mut Sender, bytes: u32, env: &Env) -> Vec<u32> {
     sender.mark_push();
     let nonagle = sender.nonagle;
     std::iter::from_fn(|| sender.next_piece(nonagle, env).map(|piece| piece.len)).collect()
-}
-
-fn acknowledge_all(sender: &mut Sender, env: &Env) {
-    let ack = sender.snd_nxt;
-    let bare =
-        Segment { seq: 1, len: 0, ack, window: 65_536, count: 1, mss: 0, psh: false, truesize: 2, shared: false };
-    sender.acknowledge(&bare, true, env);
 }
 
 #[test]

@@ -3,16 +3,11 @@
 use super::*;
 use crate::exchange::{Side, Socket};
 use crate::model::env::Env;
-use crate::model::rules::Rules;
 use crate::model::segment::Segment;
 use crate::model::sender::Sender;
 
 fn six(text: &str) -> Vec<Request> {
     requests(text, &Facts::loopback_for(&exchange(text)), 6)
-}
-
-fn env() -> Env {
-    Env::new(&Facts::default(), Rules::all())
 }
 
 /// A sender that has written `pieces` whole segments, all of them on their way.
@@ -25,13 +20,6 @@ fn in_flight(pieces: u32, env: &Env) -> Sender {
         sender.cwnd_validate(true);
     }
     sender
-}
-
-fn acknowledge(sender: &mut Sender, segments: u64, env: &Env) {
-    let ack = sender.snd_una + 988 * segments;
-    let bare =
-        Segment { seq: 1, len: 0, ack, window: 65_536, count: 1, mss: 0, psh: false, truesize: 2, shared: false };
-    sender.acknowledge(&bare, true, env);
 }
 
 #[test]
@@ -60,7 +48,7 @@ fn the_smallest_send_buffer_is_4608_bytes() {
 fn it_grows_with_the_congestion_window_once_a_program_waits_for_room() {
     let env = env();
     let mut sender = in_flight(10, &env);
-    acknowledge(&mut sender, 10, &env);
+    acknowledge_all(&mut sender, &env);
     assert_eq!(sender.cwnd, 20);
     sender.check_space(&env);
     assert_eq!(sender.send_buffer.size, 46_080, "nobody waits");
@@ -79,7 +67,7 @@ fn it_grows_neither_at_the_end_of_the_congestion_window_nor_where_the_program_se
     assert_eq!(sender.send_buffer.size, 46_080, "ten of ten in flight");
     let mut sender = in_flight(10, &env);
     sender.set_send_buffer(5000);
-    acknowledge(&mut sender, 10, &env);
+    acknowledge_all(&mut sender, &env);
     sender.refuse();
     sender.check_space(&env);
     assert_eq!(sender.send_buffer.size, 10_000);
