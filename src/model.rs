@@ -137,10 +137,11 @@
 //!
 //! Held against ten thousand exchanges each, with the model alone: every byte leaves once and in order; no request is
 //! held for ever; `TCP_NODELAY` never lets a message of its side stall, corks and full send buffers aside; a quick-ACK
-//! route does the same for both sides; and a message split into however many writes stalls for one quantum at most. A
-//! message that is one write doesn't stall *if every message is answered*: the answer carries the ACK.
-//! `C: W1 R1 W1 / S: R1 W1 R1` is the smallest exchange without that, and stalls. Two split messages in one direction cost
-//! two quanta, as in `C: W1 W1 R1 W1 W1 R1 / S: R2 W1 R2 W1`.
+//! route does the same for both sides; and a message split into however many writes stalls for one quantum at most, and
+//! for one more each time that it fills the send buffer, as `C: [nodelay sndbuf=1] W4000 W4000 W8000 R1 / S: R16000 W1`
+//! does twice. A message that is one write doesn't stall *if every message is answered*: the answer carries the ACK.
+//! `C: W1 R1 W1 / S: R1 W1 R1` is the smallest exchange without that, and stalls. Two split messages in one direction
+//! cost two quanta, as in `C: W1 W1 R1 W1 W1 R1 / S: R2 W1 R2 W1`.
 //!
 //! # What is left out
 //!

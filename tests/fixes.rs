@@ -7,6 +7,7 @@
 mod support {
     pub(crate) mod labs;
     mod namespaces;
+    pub(crate) mod plays;
     mod threads;
 }
 
@@ -16,7 +17,7 @@ use smallwrites::expect::expect;
 use smallwrites::lab::Conditions;
 use smallwrites::observation::{Release, Rule};
 use smallwrites::play::Play;
-use support::labs::{play_or_skip, stalls_after_prompt_replies};
+use support::plays::{play_or_skip, stalls_after_prompt_replies};
 
 const REQUESTS: u32 = 8;
 

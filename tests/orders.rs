@@ -3,6 +3,7 @@
 mod support {
     pub(crate) mod labs;
     mod namespaces;
+    pub(crate) mod plays;
     mod threads;
 }
 
@@ -14,7 +15,8 @@ use smallwrites::observation::{Order, Release, Rule};
 use smallwrites::play::{Play, PlayError};
 use smallwrites::verdict::Pattern;
 use std::time::Duration;
-use support::labs::{lab_or_skip, play_or_skip, stalls_after_prompt_replies};
+use support::labs::lab_or_skip;
+use support::plays::{play_or_skip, stalls_after_prompt_replies};
 
 const REQUESTS: u32 = 20;
 
