@@ -70,7 +70,7 @@ pub enum Order {
     /// One thread owns both sockets and runs each side until it blocks.
     #[default]
     Ordered,
-    /// Two threads that hand over when the next read needs bytes not yet written.
+    /// Two threads that hand over when the next read needs bytes not yet written, or a write finds no room.
     Turns,
     /// Two threads, as real programs run.
     Free,

@@ -56,6 +56,26 @@ fn a_full_send_buffer_makes_a_write_wait_in_every_order(#[case] order: Order) {
     assert_eq!(stalled.verdict().causes, []);
 }
 
+/// It gets through only if the peer reads while it is being written.
+#[rstest]
+#[case::ordered(Order::Ordered)]
+#[case::turns(Order::Turns)]
+#[case::free(Order::Free)]
+fn a_message_larger_than_the_buffers_gets_through_in_every_order(#[case] order: Order) {
+    let text = "C: W8000000 R8000000 / S: R8000000 W8000000";
+    let play = Play::new(exchange(text)).requests(3).order(order);
+    let Some(seen) = play_or_skip(&Conditions::default(), &play) else { return };
+    expect(&seen).no_stall();
+    assert_eq!(seen.requests.len(), 3);
+    if order == Order::Free {
+        // The reader may keep up with the writer.
+        return;
+    }
+    let holds = || seen.requests.iter().flat_map(|request| &request.holds);
+    let full = |side: Side| holds().filter(|hold| hold.socket.side() == side && hold.rule == Rule::SendBuffer).count();
+    assert!(full(Side::Client) >= 3 && full(Side::Server) >= 3, "{:?}", seen.requests);
+}
+
 /// What waits for the peer's window waits for no timer: a read opens it.
 #[test]
 fn a_full_receive_window_lets_go_when_it_opens() {
@@ -180,6 +200,19 @@ fn a_wait_that_outlasts_the_deadline_names_the_step(#[case] order: Order) {
     assert_eq!(after, deadline);
     assert!(text.contains("for 100 ms"), "{text}");
     assert!(text.contains("the client waits in step 2 (R20)"), "{text}");
+}
+
+#[rstest]
+#[case::ordered(Order::Ordered)]
+#[case::turns(Order::Turns)]
+#[case::free(Order::Free)]
+fn two_messages_larger_than_the_buffers_block_each_other_in_every_order(#[case] order: Order) {
+    let deadline = Duration::from_millis(100);
+    let text = "C: W16000000 R16000000 / S: W16000000 R16000000";
+    let Some(error) = error_or_skip(&Play::new(exchange(text)).order(order).deadline(deadline)) else { return };
+    let text = error.to_string();
+    assert!(matches!(error, PlayError::Deadline { request: 1, .. }), "{text}");
+    assert!(text.contains("waits in step 1 (W16000000) with "), "{text}");
 }
 
 #[rstest]

@@ -66,11 +66,15 @@ pub(super) fn run(
         });
         playing_client.leave();
         let server = server.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let waited = |error: &PlayError| matches!(error, PlayError::Stuck { .. } | PlayError::Deadline { .. });
+        // What stopped one side is the cause; that the other then waited in vain is not.
+        let in_vain = |error: &PlayError| match error {
+            PlayError::Stuck { .. } => 2,
+            PlayError::Deadline { .. } => 1,
+            _ => 0,
+        };
         let server_watch = match (played, server) {
-            // What stopped the server is the cause; that the client then waited in vain is not.
             (Err(client), Err(server)) => {
-                return Err(if waited(&client) && !waited(&server) { server } else { client });
+                return Err(if in_vain(&server) < in_vain(&client) { server } else { client });
             }
             (Err(error), Ok(_)) | (Ok(()), Err(error)) => return Err(error),
             (Ok(()), Ok(watch)) => watch,
@@ -101,6 +105,8 @@ impl Player<'_> {
             turns.begin(side, request)?;
         }
         side.rewind();
+        // Whether the peer has had a turn since the write found no room.
+        let mut handed_over = false;
         let mut started = Instant::now();
         while let Some(step) = side.current().cloned() {
             if side.is_idle() {
@@ -122,16 +128,27 @@ impl Player<'_> {
             }
             match attempt {
                 Attempt::Blocked(Need::Until(end)) => thread::sleep(end.saturating_duration_since(Instant::now())),
-                // A blocking write would wait without telling, so the first try does not.
-                Attempt::Blocked(Need::Writable) if self.waits_for_room(side, number, &step)? => {}
-                Attempt::Blocked(_) => {
-                    let waiting = vec![side.waiting()];
-                    return Err(PlayError::Deadline { request: number + 1, after: self.deadline, waiting });
+                // A blocking write would wait without telling, so no write does.
+                Attempt::Blocked(Need::Writable) => {
+                    self.watch.full(number, &step, side.left());
+                    match self.turns {
+                        Some(turns) if !handed_over => {
+                            turns.until_read(side, request)?;
+                            handed_over = true;
+                            self.watch.look(Before::Other);
+                        }
+                        _ => self.waits_for_room(side, number)?,
+                    }
                 }
+                Attempt::Blocked(Need::Readable) => return Err(self.late(side, number)),
                 Attempt::Closed => return Err(PlayError::closed(number + 1, side.waiting())),
                 Attempt::Part if matches!(step, Step::Read(_)) => self.watch.look(Before::Other),
-                Attempt::Part => self.watch.has_room(),
+                Attempt::Part => {
+                    handed_over = false;
+                    self.watch.has_room();
+                }
                 Attempt::Done if step.is_write() => {
+                    handed_over = false;
                     self.watch.has_room();
                     self.watch.wrote(number, &step);
                     if let Some(turns) = self.turns {
@@ -156,11 +173,15 @@ impl Player<'_> {
         Ok(Lap { started: Some(started), latency, ..Lap::default() })
     }
 
-    /// Waits until the send buffer has room for more of a write; false if the deadline comes first.
-    fn waits_for_room(&mut self, side: &Endpoint, request: u32, step: &Step) -> Result<bool, PlayError> {
-        self.watch.full(request, step, side.left());
+    /// Waits until the send buffer has room for more of a write.
+    fn waits_for_room(&mut self, side: &Endpoint, request: u32) -> Result<(), PlayError> {
         self.watch.waits();
-        poll(&[(side.socket.as_fd(), Interest::WRITE)], self.deadline)
+        let has_room = poll(&[(side.socket.as_fd(), Interest::WRITE)], self.deadline)?;
+        if has_room { Ok(()) } else { Err(self.late(side, request)) }
+    }
+
+    fn late(&self, side: &Endpoint, request: u32) -> PlayError {
+        PlayError::Deadline { request: request + 1, after: self.deadline, waiting: vec![side.waiting()] }
     }
 
     fn leave(&mut self) {
@@ -181,6 +202,8 @@ struct Turns {
 struct State {
     turn: Side,
     written: Sides<u64>,
+    /// Sides whose write has no room until more is read, or acknowledged.
+    full: Sides<bool>,
     /// Bytes that a side wants before it takes its turn again.
     wanted: Sides<Option<(u64, Waiting)>>,
     /// Sides that will write nothing more.
@@ -191,6 +214,12 @@ struct State {
 }
 
 impl State {
+    /// Whether the peer has written so many bytes, or any that a side has not read and no more until it does.
+    fn can_read(&self, side: &Endpoint, wanted: u64) -> bool {
+        let peer = side.side.peer();
+        self.written[peer] >= wanted || (self.full[peer] && self.written[peer] > side.read)
+    }
+
     /// Every side that waits for bytes, the client first.
     fn waiting(&self) -> Vec<Waiting> {
         self.wanted.each().into_iter().filter_map(|(_, wanted)| Some(wanted.as_ref()?.1.clone())).collect()
@@ -202,6 +231,7 @@ impl Turns {
         let state = State {
             turn: Side::Client,
             written: Sides::default(),
+            full: Sides::default(),
             wanted: Sides { client: None, server: None },
             shut_down: Sides::default(),
             ended: Sides::default(),
@@ -228,13 +258,31 @@ impl Turns {
         self.lock().shut_down[side.side] = true;
     }
 
-    /// Hands over while the peer has not yet written what the next read needs.
+    /// Hands over where a write has no room, so that the peer reads what was written.
+    fn until_read(&self, side: &Endpoint, request: u32) -> Result<(), PlayError> {
+        let at = side.side;
+        {
+            let mut state = self.lock();
+            state.written[at] = side.written;
+            if state.ended[at.peer()] > request {
+                return Ok(());
+            }
+            state.full[at] = true;
+            state.turn = at.peer();
+            self.changed.notify_all();
+        }
+        self.until(side, request, |state| state.turn == at)?;
+        self.lock().full[at] = false;
+        Ok(())
+    }
+
+    /// Hands over while the peer has not yet written what the next read needs, nor as much of it as there is room for.
     fn until_written(&self, side: &Endpoint, request: u32) -> Result<(), PlayError> {
         let (at, wanted) = (side.side, side.wanted().unwrap_or(0));
         {
             let mut state = self.lock();
             // After a shutdown the read itself finds the end.
-            if state.written[at.peer()] >= wanted || state.shut_down[at.peer()] {
+            if state.can_read(side, wanted) || state.shut_down[at.peer()] {
                 return Ok(());
             }
             state.wanted[at] = Some((wanted, side.waiting()));
@@ -251,7 +299,7 @@ impl Turns {
         self.until(side, request, |state| state.turn == at)?;
         let mut state = self.lock();
         state.wanted[at] = None;
-        let starved = state.written[at.peer()] < wanted;
+        let starved = !state.can_read(side, wanted);
         drop(state);
         if starved { self.until_written(side, request) } else { Ok(()) }
     }
