@@ -73,6 +73,9 @@ pub struct Sockets<T> {
     pub relay: Option<Sides<T>>,
 }
 
+const DIRECT: [Socket; 2] = [Socket::Client, Socket::Server];
+const RELAYED: [Socket; 4] = [Socket::Client, Socket::RelayTowardsClient, Socket::RelayTowardsServer, Socket::Server];
+
 fn none<T>() -> Option<T> {
     None
 }
@@ -80,8 +83,8 @@ fn none<T>() -> Option<T> {
 impl<T> Sockets<T> {
     /// The sockets in the order of the path from the client to the server.
     pub fn names(&self) -> impl Iterator<Item = Socket> + use<T> {
-        let relay = self.relay.is_some().then_some([Socket::RelayTowardsClient, Socket::RelayTowardsServer]);
-        [Socket::Client].into_iter().chain(relay.into_iter().flatten()).chain([Socket::Server])
+        let names: &'static [Socket] = if self.relay.is_some() { &RELAYED } else { &DIRECT };
+        names.iter().copied()
     }
 
     /// Builds a value for each of the sockets that this has from a function of the socket.
