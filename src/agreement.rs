@@ -5,7 +5,7 @@
 
 use crate::exchange::Socket;
 use crate::kernel::Kernel;
-use crate::model::{self, Facts, Prediction, Request as Predicted, Start, Unpredictable};
+use crate::model::{self, Facts, Prediction, Request as Predicted, Rules, Start, Unpredictable};
 use crate::observation::{Observation, Release, Request, SocketState};
 use crate::verdict::{Pattern, Verdict, Wait};
 use std::fmt;
@@ -93,9 +93,55 @@ pub fn outlook(predicted: &Prediction) -> Outlook {
 ///
 /// [`Unpredictable`] if the exchange has a step or an option that the model has no rules for.
 pub fn predicted(kernel: &Kernel, seen: &Observation) -> Result<Prediction, Unpredictable> {
+    let facts = facts(kernel, seen);
+    if seen.fresh {
+        let requests = u32::try_from(seen.requests.len()).unwrap_or(u32::MAX);
+        return model::predict_fresh(&seen.exchange, &facts, requests);
+    }
+    predicted_from(&facts, Rules::all(), seen)
+}
+
+/// The same from given facts and with some of the rules.
+///
+/// Where a [close call](Prediction::close_calls) leaves several outcomes, it is the one that goes longest without a
+/// difference from what was seen.
+///
+/// # Errors
+///
+/// As for [`predicted`].
+pub fn predicted_from(facts: &Facts, rules: Rules, seen: &Observation) -> Result<Prediction, Unpredictable> {
     let requests = u32::try_from(seen.requests.len()).unwrap_or(u32::MAX);
-    let predict = if seen.fresh { model::predict_fresh } else { model::predict };
-    predict(&seen.exchange, &facts(kernel, seen), requests)
+    let predict = |calls: &[bool]| model::predict_deciding(&seen.exchange, facts, rules, requests, calls);
+    let mut best = predict(&[])?;
+    let mut agrees = agrees_for(&best, seen);
+    // Each turn must get further than all before it, so this ends.
+    while agrees <= seen.requests.len() {
+        let mut others = turned(&best, agrees).into_iter().filter_map(|calls| predict(&calls).ok());
+        let Some(further) = others.find(|other| agrees_for(other, seen) > agrees) else { break };
+        agrees = agrees_for(&further, seen);
+        best = further;
+    }
+    Ok(best)
+}
+
+/// Each close call up to a request turned, the last one first; those before it stay as they are.
+fn turned(prediction: &Prediction, request: usize) -> Vec<Vec<bool>> {
+    let calls = &prediction.close_calls;
+    let count = calls.iter().take_while(|call| call.request as usize <= request).count();
+    let turned = (0..count).rev().map(|last| {
+        let mut longer: Vec<bool> = calls[..=last].iter().map(|call| call.longer).collect();
+        longer[last] = !longer[last];
+        longer
+    });
+    turned.collect()
+}
+
+/// Requests that go by without a difference; one more than there are if the sums over all agree too.
+fn agrees_for(prediction: &Prediction, seen: &Observation) -> usize {
+    let of_a_request = |difference: &Difference| difference.request.map(|number| number as usize - 1);
+    let parts = differences(prediction, seen);
+    let first = parts.iter().filter_map(of_a_request).min();
+    first.unwrap_or(seen.requests.len() + usize::from(parts.is_empty()))
 }
 
 /// What the model must know of the kernel and of the connection that an observation began with.

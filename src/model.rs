@@ -150,15 +150,18 @@
 //! `tcp_notsent_lowat`, `tcp_min_tso_segs` and `tcp_shrink_window` where they are not what the kernel sets. Windows
 //! without scaling are followed, but not always where hundreds of kilobytes are unread.
 //!
-//! One thing is true of kernels but not of clocks: after a wait of 200 ms the kernel grants new quick ACKs if the
-//! gap was longer than the retransmission timeout, and both are within a tick or two of each other. So
-//! [`quick_acks`](Request::quick_acks) can differ from then on.
+//! # What a tick decides
 //!
-//! Another is true of a relay. Its two connections may each wait for a timer, both set within one tick. Here they fire
-//! together; a kernel whose clock ticked between the two fires one of them a tick earlier, and what that lets go reaches
-//! the relay before the other fires. Between two delayed ACKs of a request without a pause there are microseconds, so
-//! that is rare. A pause shorter than a tick between the two leaves it open, since the model starts at the beginning of a
-//! tick and a kernel anywhere in one; and so do two 200 ms holds, whose timeouts follow measured round trips.
+//! After a wait of 200 ms the kernel grants new quick ACKs if the gap was longer than the receiver's retransmission
+//! timeout, and both are within a tick or two of each other and follow measured round trips. A prediction says what its
+//! own round trips come to and lists such [close calls](Prediction::close_calls); [`predict_deciding`] says what else may
+//! come of them, and [`agreement::predicted`](crate::agreement::predicted) which of it did.
+//!
+//! A relay's two connections may each wait for a timer, both set within one tick. Here they fire together; a kernel whose
+//! clock ticked between the two fires one of them a tick earlier, and what that lets go reaches the relay before the other
+//! fires. Between two delayed ACKs of a request without a pause there are microseconds, so that is rare. A pause shorter
+//! than a tick between the two leaves it open, since the model starts at the beginning of a tick and a kernel anywhere in
+//! one; and so do two 200 ms holds, whose timeouts follow measured round trips.
 //!
 //! # Where to read on
 //!
@@ -168,6 +171,7 @@
 //! sockets are in `model/progress.rs` and `model/relay.rs`. [`Rule`] lists those that can be taken out.
 
 mod acknowledged;
+mod close_call;
 mod delayed_ack;
 mod env;
 mod facts;
@@ -190,6 +194,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub use close_call::CloseCall;
 pub use facts::{Facts, Start};
 pub use prediction::{Ended, Prediction, Request, Stuck, Unpredictable, Wait};
 pub use rules::{Rule, Rules};
@@ -229,5 +234,33 @@ pub fn predict_with(
     rules: Rules,
     requests: u32,
 ) -> Result<Prediction, Unpredictable> {
-    player::play(exchange, facts, rules, requests)
+    predict_deciding(exchange, facts, rules, requests, &[])
+}
+
+/// [`predict_with`] where the first [close calls](Prediction::close_calls) come to what is given: for each, whether the
+/// time that had passed counts as longer.
+///
+/// ```
+/// use smallwrites::model::{Facts, Rules, predict_deciding};
+///
+/// let exchange = "C: W10 W10 R20 / S: [cork] R20 W20".parse()?;
+/// let facts = Facts::default();
+/// let usual = predict_deciding(&exchange, &facts, Rules::all(), 3, &[])?;
+/// let first = usual.close_calls[0];
+/// let other = predict_deciding(&exchange, &facts, Rules::all(), 3, &[!first.longer])?;
+/// assert!(other.close_calls[0].turned);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// As for [`predict`].
+pub fn predict_deciding(
+    exchange: &Exchange,
+    facts: &Facts,
+    rules: Rules,
+    requests: u32,
+    close_calls: &[bool],
+) -> Result<Prediction, Unpredictable> {
+    player::play(exchange, facts, rules, requests, close_calls)
 }

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use smallwrites::exchange::{Exchange, Opt, Relay, Script, Setting, Side, Sides, Sockets, Step};
-use smallwrites::model::{Ended, Event, Facts, Moment, Prediction, predict};
+use smallwrites::model::{Ended, Event, Facts, Moment, Prediction, Rules, predict, predict_deciding};
 
 const REQUESTS: u32 = 6;
 
@@ -171,6 +171,24 @@ proptest! {
         }
         prop_assert_eq!(left, written);
         prop_assert_eq!(left.client, exchange.client.written() * u64::from(REQUESTS));
+    }
+
+    #[test]
+    fn given_what_a_tick_decides_a_prediction_is_itself_or_differs_from_there_on(
+        exchange in request_and_answer(ANYTHING, 2), facts in facts(),
+    ) {
+        let deciding = |calls: &[bool]| predict_deciding(&exchange, &facts, Rules::all(), REQUESTS, calls);
+        let usual = run(&exchange, &facts);
+        let calls: Vec<bool> = usual.close_calls.iter().map(|call| call.longer).collect();
+        prop_assert_eq!(&deciding(&calls).expect("predictable"), &usual);
+        for (i, call) in usual.close_calls.iter().enumerate() {
+            let turned = deciding(&[&calls[..i], &[!calls[i]]].concat()).expect("predictable");
+            prop_assert!(turned.close_calls[i].turned);
+            prop_assert_eq!(&turned.close_calls[..i], &usual.close_calls[..i]);
+            let before = call.request as usize;
+            prop_assert_eq!(&turned.requests[..before], &usual.requests[..before]);
+            prop_assert_eq!(turned.stuck, None);
+        }
     }
 
     #[test]

@@ -18,19 +18,24 @@ pub(super) struct Beside {
     agrees: Option<bool>,
     /// Where the two part, or why there is no prediction.
     differences: Vec<String>,
+    /// Requests in which a tick decided otherwise than the model would have, the first being 1.
+    turned: Vec<u32>,
 }
 
 /// Holds the model against an observation.
 pub(super) fn beside(seen: &Observation, kernel: &Kernel) -> Beside {
     let predicted = match agreement::predicted(kernel, seen) {
         Ok(predicted) => predicted,
-        Err(error) => return Beside { verdict: None, agrees: None, differences: vec![error.to_string()] },
+        Err(error) => {
+            return Beside { verdict: None, agrees: None, differences: vec![error.to_string()], turned: Vec::new() };
+        }
     };
     let differences = agreement::differences(&predicted, seen);
     Beside {
         verdict: Some(agreement::outlook(&predicted).to_string()),
         agrees: Some(differences.is_empty()),
         differences: differences.iter().map(ToString::to_string).collect(),
+        turned: predicted.close_calls.iter().filter(|call| call.turned).map(|call| call.request + 1).collect(),
     }
 }
 
@@ -38,9 +43,19 @@ impl Beside {
     /// One line; more where the two part.
     pub(super) fn text(&self) -> String {
         match (&self.verdict, self.differences.first()) {
-            (Some(verdict), None) => format!("{verdict}, the same in every held byte and segment"),
+            (Some(verdict), None) => {
+                format!("{verdict}, the same in every held byte and segment{}", self.close_calls())
+            }
             (Some(verdict), Some(first)) => format!("{verdict}, but {first}"),
             (None, why) => format!("no prediction: {}", why.map_or("", String::as_str)),
+        }
+    }
+
+    fn close_calls(&self) -> String {
+        match self.turned.as_slice() {
+            [] => String::new(),
+            [request] => format!(", given what a tick decided in request {request}"),
+            [first, ..] => format!(", given what a tick decided {} times, first in request {first}", self.turned.len()),
         }
     }
 }

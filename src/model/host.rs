@@ -2,6 +2,7 @@
 //! fires and when something is sent. The rules themselves are methods of [`Sender`](super::sender::Sender) and
 //! [`Receiver`](super::receiver::Receiver); here is only who calls them when.
 
+use super::close_call::CloseCalls;
 use super::delayed_ack::AckDecision;
 use super::env::Env;
 use super::facts::Facts;
@@ -35,19 +36,21 @@ pub(super) struct Host {
     pub(super) sockets: Sockets<Socket>,
     pub(super) counts: Sockets<Counts>,
     pub(super) timeline: Timeline,
+    pub(super) close_calls: CloseCalls,
     path: VecDeque<(Name, Segment)>,
     /// Whether a segment or a timer is being handled: what is sent then is delivered afterwards.
     pub(super) in_softirq: bool,
 }
 
 impl Host {
-    pub(super) fn new(sockets: Sockets<()>, facts: &Facts, rules: Rules) -> Self {
+    pub(super) fn new(sockets: Sockets<()>, facts: &Facts, rules: Rules, close_calls: &[bool]) -> Self {
         let env = Env::new(facts, rules);
         Self {
             counts: sockets.map(|_| Counts::default()),
             sockets: sockets.map(|name| Socket::new(name.side(), facts.start_of(name), &env)),
             env,
             timeline: Timeline::default(),
+            close_calls: CloseCalls::new(close_calls),
             path: VecDeque::with_capacity(8),
             in_softirq: false,
         }
@@ -147,7 +150,9 @@ impl Host {
         let cost = socket.receiver.queue(segment, freed_to, &self.env);
         socket.charge(cost);
         let rto = socket.sender.round_trip.rto;
-        socket.receiver.data_received(segment, rto, &self.env);
+        let idle = self.env.now - socket.receiver.lrcvtime;
+        let longer = self.close_calls.is_longer(self.timeline.request(), idle, rto);
+        socket.receiver.data_received(segment, rto, longer, &self.env);
     }
 
     /// Kernel: `__tcp_ack_snd_check`.

@@ -14,10 +14,11 @@ pub(super) fn play(
     facts: &Facts,
     rules: Rules,
     requests: u32,
+    close_calls: &[bool],
 ) -> Result<Prediction, Unpredictable> {
     let sockets = exchange.sockets();
     let mut player = Player {
-        host: Host::new(sockets, facts, rules),
+        host: Host::new(sockets, facts, rules, close_calls),
         scripts: Sides {
             client: Progress::new(Name::Client, &exchange.client)?,
             server: Progress::new(Name::Server, &exchange.server)?,
@@ -37,7 +38,8 @@ pub(super) fn play(
             }
         }
     }
-    Ok(Prediction { requests: done, stuck, timeline: player.host.timeline })
+    let Host { timeline, close_calls, .. } = player.host;
+    Ok(Prediction { requests: done, stuck, timeline, close_calls: close_calls.made })
 }
 
 struct Player {

@@ -1,5 +1,6 @@
 //! What the model says will be seen.
 
+use super::close_call::CloseCall;
 use super::timeline::Timeline;
 use crate::exchange::{Opt, Sides, Socket, Sockets};
 
@@ -12,6 +13,8 @@ pub struct Prediction {
     pub stuck: Option<Stuck>,
     /// Everything that happens, in order.
     pub timeline: Timeline,
+    /// What a tick decided: the kernel may have decided otherwise.
+    pub close_calls: Vec<CloseCall>,
 }
 
 /// What will be seen of one request.

@@ -146,10 +146,10 @@ impl Receiver {
     /// can grow.
     ///
     /// Kernel: `tcp_event_data_recv`.
-    pub(super) fn data_received(&mut self, segment: &Segment, rto: u64, env: &Env) {
+    pub(super) fn data_received(&mut self, segment: &Segment, rto: u64, after_rto: bool, env: &Env) {
         self.pending.scheduled = true;
         self.measure_rcv_mss(segment, env);
-        self.measure_gap(rto, env);
+        self.measure_gap(rto, after_rto, env);
         self.lrcvtime = env.now;
         if segment.len >= GROWTH_MIN && env.rules.has(Rule::WindowGrowth) {
             self.grow_window(segment.len, env);
@@ -196,7 +196,7 @@ impl Receiver {
     /// (when the sender may be probing its way up again), are granted quick ACKs.
     ///
     /// Kernel: `tcp_event_data_recv`. RFC 1122 section 4.2.3.2; RFC 5681 section 4.2.
-    fn measure_gap(&mut self, rto: u64, env: &Env) {
+    fn measure_gap(&mut self, rto: u64, after_rto: bool, env: &Env) {
         if self.ato == 0 {
             self.grant_quick_acks(env);
             self.ato = env.delack_min;
@@ -207,7 +207,7 @@ impl Receiver {
             self.ato = self.ato / 2 + env.delack_min / 2;
         } else if gap < self.ato {
             self.ato = (self.ato / 2 + gap).min(rto).min(env.rto_min);
-        } else if gap > rto {
+        } else if after_rto {
             self.grant_quick_acks(env);
         }
     }

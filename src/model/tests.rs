@@ -1,10 +1,12 @@
 //! Tests of the model.
 
 use super::*;
+use crate::exchange::Socket;
 use env::Env;
 use segment::Segment;
 use sender::Sender;
 
+mod close_call;
 mod examples;
 mod field_cases;
 mod relay;

@@ -85,6 +85,11 @@ impl Timeline {
         self.moments.iter().map(|moment| moment.socket.to_string().len()).max().unwrap_or(0)
     }
 
+    /// The request that is under way, from 0.
+    pub(super) fn request(&self) -> u32 {
+        self.request
+    }
+
     pub(super) fn begin(&mut self, request: u32) {
         self.request = request;
         if self.moments.capacity() == 0 {

@@ -35,7 +35,7 @@ fn segment(receiver: &Receiver, len: u32) -> Segment {
 fn arrive(receiver: &mut Receiver, len: u32, env: &Env) {
     let segment = segment(receiver, len);
     receiver.queue(&segment, 0, env);
-    receiver.data_received(&segment, 51, env);
+    receiver.data_received(&segment, 51, false, env);
 }
 
 /// Writes so much and sends what may leave; the sizes that left.
