@@ -1,13 +1,15 @@
 //! What the rules promise, held against exchanges that nobody chose, on the model alone. Where a promise ends is in
 //! `tests/counterexamples.rs`.
-//!
-//! Environment: `PROPTEST_CASES` (10,000 unless said), `PROPTEST_RNG_SEED` (the same cases every time unless said).
+
+mod support {
+    pub(crate) mod cases;
+}
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 use smallwrites::exchange::{Exchange, Opt, Relay, Script, Setting, Side, Sides, Sockets, Step};
 use smallwrites::model::{Ended, Event, Facts, Moment, Prediction, Rules, predict, predict_deciding};
+use support::cases::same_every_time;
 
 const REQUESTS: u32 = 6;
 
@@ -133,24 +135,12 @@ fn never_stalls(prediction: &Prediction) -> bool {
     prediction.stuck.is_none() && prediction.requests.iter().all(|request| request.waits.is_empty())
 }
 
-/// Ten thousand cases, the same every time: a change is judged by what it changes, not by what was drawn.
-fn config() -> ProptestConfig {
-    let asked = ProptestConfig::default();
-    let is_set = |name| std::env::var_os(name).is_some();
-    ProptestConfig {
-        cases: if is_set("PROPTEST_CASES") { asked.cases } else { 10_000 },
-        rng_seed: if is_set("PROPTEST_RNG_SEED") { asked.rng_seed } else { RngSeed::Fixed(2026) },
-        failure_persistence: None,
-        ..asked
-    }
-}
-
 fn facts() -> impl Strategy<Value = Facts> {
     prop_oneof![Just(Facts::default()), Just(Facts::loopback(None)), Just(Facts::loopback(Some(1448)))]
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(same_every_time(10_000))]
 
     #[test]
     fn every_byte_leaves_once_and_in_order(exchange in request_and_answer(ANYTHING, 2), facts in facts()) {
@@ -181,7 +171,7 @@ proptest! {
         let usual = run(&exchange, &facts);
         let calls: Vec<bool> = usual.close_calls.iter().map(|call| call.longer).collect();
         prop_assert_eq!(&deciding(&calls).expect("predictable"), &usual);
-        for (i, call) in usual.close_calls.iter().enumerate() {
+        if let Some((i, call)) = usual.close_calls.iter().enumerate().next_back() {
             let turned = deciding(&[&calls[..i], &[!calls[i]]].concat()).expect("predictable");
             prop_assert!(turned.close_calls[i].turned);
             prop_assert_eq!(&turned.close_calls[..i], &usual.close_calls[..i]);

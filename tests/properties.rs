@@ -1,18 +1,17 @@
 //! What must hold for every input: the notation, the decoder of `TCP_INFO`, the statistics, the patterns, the fixes.
 
+mod support {
+    pub(crate) mod cases;
+}
+
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::Config;
 use serde_json::Value;
 use smallwrites::exchange::{Exchange, Fix, MAX_BYTES, MAX_STEPS, Opt, ParseError, Relay, Script, Setting, Side, Step};
 use smallwrites::observation::Summary;
 use smallwrites::sys::tcp_info::TcpInfo;
 use smallwrites::verdict::Pattern;
-
-/// 256 cases each, unless `PROPTEST_CASES` says otherwise. A case that failed belongs into the code as a test of its own.
-fn config() -> Config {
-    Config { failure_persistence: None, ..Config::default() }
-}
+use support::cases::same_every_time;
 
 fn bytes() -> impl Strategy<Value = u32> {
     prop_oneof![4 => 0..2_000_u32, 1 => 0..=MAX_BYTES, 1 => Just(MAX_BYTES)]
@@ -152,7 +151,7 @@ fn nearly_notation() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(same_every_time(1_000))]
 
     #[test]
     fn what_is_printed_parses_to_the_same(exchange in exchange()) {

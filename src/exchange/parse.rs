@@ -352,10 +352,11 @@ impl Parser {
     }
 
     fn error(&self, expected: &str, hint: Option<&str>) -> ParseError {
-        let met = match (self.met_word(), self.peek()) {
-            (word, _) if !word.is_empty() => format!("{:?}", word.chars().take(24).collect::<String>()),
-            (_, Some(c)) => format!("{c:?}").replace('\'', "\""),
-            (_, None) => "the end".to_owned(),
+        let rest = &self.text[self.at..];
+        let met = match (self.met_word().as_str(), rest.first()) {
+            _ if rest.iter().all(|c| c.is_whitespace()) => "the end".to_owned(),
+            ("", Some(c)) => format!("{c:?}").replace('\'', "\""),
+            (word, _) => format!("{:?}", word.chars().take(24).collect::<String>()),
         };
         ParseError { column: self.at + 1, met, expected: expected.to_owned(), hint: hint.map(str::to_owned) }
     }

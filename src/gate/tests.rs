@@ -7,6 +7,7 @@ use crate::kernel::Kernel;
 use crate::lab::Settings;
 use crate::report::{Counts, Entry, Program, Record, RecordError, SCHEMA, Shown, Word};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use std::sync::LazyLock;
 
 fn kernel() -> Kernel {
@@ -160,6 +161,9 @@ fn records() -> impl Strategy<Value = Record> {
 }
 
 proptest! {
+    // The same cases every time: a change is judged by what it changes, not by what was drawn.
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(2026), ..ProptestConfig::default() })]
+
     #[test]
     fn what_is_written_is_read(record in records()) {
         prop_assert_eq!(Record::read(&record.to_string()).unwrap(), record);

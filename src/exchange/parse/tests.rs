@@ -49,6 +49,7 @@ fn errors_name_the_column_what_was_met_and_what_to_write() {
         ("", "column 1: met the end, expected C: (an exchange starts with the client, as in C: W10 R20 / S: R10 W20)"),
         ("S: R20", "column 1: met \"S:\", expected C:"),
         ("C: W10", "column 7: met the end, expected a step"),
+        ("C: W10 / S: R10×\t", "column 17: met the end, expected a number"),
         ("C: w10 / S: R10", "column 4: met \"w10\", expected a step"),
         ("C: w10 / S: R10", "(steps are written with a capital letter, such as W10)"),
         ("C: W 10 / S: R10", "(the number follows the letter without a space, such as W10)"),
