@@ -116,10 +116,10 @@ pub fn predicted_from(facts: &Facts, rules: Rules, seen: &Observation) -> Result
     let mut agrees = agrees_for(&best, seen);
     // Each turn must get further than all before it, so this ends.
     while agrees <= seen.requests.len() {
-        let mut others = turned(&best, agrees).into_iter().filter_map(|calls| predict(&calls).ok());
-        let Some(further) = others.find(|other| agrees_for(other, seen) > agrees) else { break };
-        agrees = agrees_for(&further, seen);
-        best = further;
+        let others = turned(&best, agrees).into_iter().filter_map(|calls| predict(&calls).ok());
+        let mut others = others.map(|other| (agrees_for(&other, seen), other));
+        let Some(further) = others.find(|(requests, _)| *requests > agrees) else { break };
+        (agrees, best) = further;
     }
     Ok(best)
 }

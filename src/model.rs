@@ -196,6 +196,7 @@ mod tests;
 
 pub use close_call::CloseCall;
 pub use facts::{Facts, Start};
+pub use player::predict_deciding;
 pub use prediction::{Ended, Prediction, Request, Stuck, Unpredictable, Wait};
 pub use rules::{Rule, Rules};
 pub use timeline::{Event, Moment, Timeline};
@@ -235,32 +236,4 @@ pub fn predict_with(
     requests: u32,
 ) -> Result<Prediction, Unpredictable> {
     predict_deciding(exchange, facts, rules, requests, &[])
-}
-
-/// [`predict_with`] where the first [close calls](Prediction::close_calls) come to what is given: for each, whether the
-/// time that had passed counts as longer.
-///
-/// ```
-/// use smallwrites::model::{Facts, Rules, predict_deciding};
-///
-/// let exchange = "C: W10 W10 R20 / S: [cork] R20 W20".parse()?;
-/// let facts = Facts::default();
-/// let usual = predict_deciding(&exchange, &facts, Rules::all(), 3, &[])?;
-/// let first = usual.close_calls[0];
-/// let other = predict_deciding(&exchange, &facts, Rules::all(), 3, &[!first.longer])?;
-/// assert!(other.close_calls[0].turned);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # Errors
-///
-/// As for [`predict`].
-pub fn predict_deciding(
-    exchange: &Exchange,
-    facts: &Facts,
-    rules: Rules,
-    requests: u32,
-    close_calls: &[bool],
-) -> Result<Prediction, Unpredictable> {
-    player::play(exchange, facts, rules, requests, close_calls)
 }

@@ -1,7 +1,8 @@
 //! The model held against the kernel where a tick leaves open what will be seen.
 
 mod support {
-    pub(crate) mod labs;
+    pub(crate) mod agreed;
+    mod labs;
     mod namespaces;
     mod threads;
 }
@@ -13,31 +14,19 @@ use smallwrites::model::{Facts, Prediction, Rules, Start, predict};
 use smallwrites::observation::Observation;
 use smallwrites::play::Play;
 use std::io::Write;
-use support::labs::lab_or_skip;
+use support::agreed::{assert_agree, beside_the_model};
 
 /// Whether the server's second write leaves at once depends on quick ACKs that a tick decides about.
 const OPEN: &str = "C: R65846 R32924 W23 nodelay W8000 R380 R190 nodelay W30 W8000 W535 cork W3000 / relay: C[nodelay] / \
                     S: [cork] W536 W32739 uncork M15 W65480 R8023 W35 W535 R3855 R7710";
 const REQUESTS: u32 = 6;
 
-/// The exchange as it was seen, with what its connections began with. Played again where the model parts from it: the
-/// player may have waited for a CPU, and two timers of the relay may have raced.
+/// The exchange as it was seen, with what its connections began with.
 fn seen() -> Option<(Facts, Observation)> {
-    const TRIES: u32 = 6;
-    let conditions = Conditions::default().pinned_for_model().sysctl("net.ipv4.tcp_rmem", "4096 131072 6291456");
+    let conditions = Conditions::default().sysctl("net.ipv4.tcp_rmem", "4096 131072 6291456");
     let exchange: Exchange = OPEN.parse().expect("it is a valid exchange");
     let play = Play::new(exchange).requests(REQUESTS);
-    let mut tries = 0..TRIES;
-    loop {
-        let (facts, seen) = lab_or_skip(&conditions, |lab| {
-            let seen = play.run(lab).unwrap_or_else(|error| panic!("{error}"));
-            (agreement::facts(lab.kernel(), &seen), seen)
-        })?;
-        let agree = differences(&chosen(&facts, &seen), &seen).is_empty();
-        if agree || tries.next().is_none() {
-            return Some((facts, seen));
-        }
-    }
+    beside_the_model(&conditions, &play, 6).map(|(facts, _, seen)| (facts, seen))
 }
 
 fn chosen(facts: &Facts, seen: &Observation) -> Prediction {
@@ -62,7 +51,7 @@ fn of_what_a_tick_leaves_open_the_model_takes_what_was_seen() {
     };
     let both = [short, long].map(|facts| chosen(&facts, &seen));
     for prediction in &both {
-        assert_eq!(differences(prediction, &seen), [], "{}", agreement::side_by_side(prediction, &seen));
+        assert_agree(prediction, &seen);
     }
     // The kernel can't have gone along with both as they are.
     assert!(both.iter().any(|prediction| prediction.close_calls.iter().any(|call| call.turned)));

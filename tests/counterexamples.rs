@@ -2,19 +2,19 @@
 //! the model and on the kernel.
 
 mod support {
-    pub(crate) mod labs;
+    pub(crate) mod agreed;
+    mod labs;
     mod namespaces;
     mod threads;
 }
 
 use rstest::rstest;
-use smallwrites::agreement;
 use smallwrites::exchange::Exchange;
 use smallwrites::lab::Conditions;
 use smallwrites::model::{Facts, Prediction, Request, predict};
 use smallwrites::observation::Observation;
 use smallwrites::play::Play;
-use support::labs::lab_or_skip;
+use support::agreed::{assert_agree, beside_the_model};
 
 const REQUESTS: u32 = 6;
 
@@ -37,7 +37,7 @@ fn a_delayed_ack_is_waited_for(#[case] text: &str, #[case] quanta: [usize; REQUE
     assert_eq!(of_each(&predict(&exchange, &facts, REQUESTS).expect("predictable"), Request::quanta), quanta);
     let Some((predicted, seen)) = on_the_kernel(&Conditions::default(), exchange) else { return };
     assert_eq!(of_each(&predicted, Request::quanta), quanta);
-    assert_eq!(agreement::differences(&predicted, &seen), [], "{}", agreement::side_by_side(&predicted, &seen));
+    assert_agree(&predicted, &seen);
 }
 
 /// Neither `TCP_NODELAY` nor a quick-ACK route releases what `MSG_MORE` or a cork holds.
@@ -52,30 +52,15 @@ fn only_an_uncork_helps_against_a_cork(#[case] text: &str, #[values(false, true)
     let conditions = if quickack_route { plain.quickack_route() } else { plain };
     let Some((predicted, seen)) = on_the_kernel(&conditions, exchange) else { return };
     assert_eq!(of_each(&predicted, Request::holds), [1; 6]);
-    assert_eq!(agreement::differences(&predicted, &seen), [], "{}", agreement::side_by_side(&predicted, &seen));
+    assert_agree(&predicted, &seen);
 }
 
 fn of_each(prediction: &Prediction, what: fn(&Request) -> usize) -> Vec<usize> {
     prediction.requests.iter().map(what).collect()
 }
 
-/// The kernel's answer, and the model's with what that connection began with. Played again where the two part and the
-/// player waited for a CPU.
+/// The model's answer with what the connection began with, and the kernel's.
 fn on_the_kernel(conditions: &Conditions, exchange: Exchange) -> Option<(Prediction, Observation)> {
-    const TRIES: u32 = 20;
-    const LATE_US: u64 = 3_000;
-    let conditions = conditions.clone().pinned_for_model();
     let play = Play::new(exchange).requests(REQUESTS);
-    let mut tries = 0..TRIES;
-    loop {
-        let (predicted, seen) = lab_or_skip(&conditions, |lab| {
-            let seen = play.run(lab).unwrap_or_else(|error| panic!("{error}"));
-            (agreement::predicted(lab.kernel(), &seen).expect("rules for every step"), seen)
-        })?;
-        let late = seen.requests.iter().any(|request| request.run_queue_us.is_some_and(|us| us > LATE_US));
-        let agree = agreement::differences(&predicted, &seen).is_empty();
-        if agree || !late || tries.next().is_none() {
-            return Some((predicted, seen));
-        }
-    }
+    beside_the_model(conditions, &play, 20).map(|(_, predicted, seen)| (predicted, seen))
 }

@@ -148,7 +148,7 @@ impl Receiver {
     ///
     /// Kernel: `tcp_event_data_sent`.
     pub(super) fn data_sent(&mut self, env: &Env) {
-        if env.now - self.lrcvtime < self.ato {
+        if self.since_data(env) < self.ato {
             self.pingpong = self.pingpong.saturating_add(1);
         }
     }

@@ -150,9 +150,9 @@ impl Host {
         let cost = socket.receiver.queue(segment, freed_to, &self.env);
         socket.charge(cost);
         let rto = socket.sender.round_trip.rto;
-        let idle = self.env.now - socket.receiver.lrcvtime;
-        let longer = self.close_calls.is_longer(self.timeline.request(), idle, rto);
-        socket.receiver.data_received(segment, rto, longer, &self.env);
+        let gap = socket.receiver.since_data(&self.env);
+        let after_rto = self.close_calls.is_longer(self.timeline.request(), gap, rto);
+        socket.receiver.data_received(segment, rto, after_rto, &self.env);
     }
 
     /// Kernel: `__tcp_ack_snd_check`.

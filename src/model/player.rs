@@ -8,8 +8,25 @@ use super::relay::Forward;
 use super::rules::Rules;
 use crate::exchange::{Exchange, Opt, Setting, Side, Sides, Socket as Name, Sockets};
 
-/// See [`predict_with`](super::predict_with).
-pub(super) fn play(
+/// [`predict_with`](super::predict_with) where the first [close calls](Prediction::close_calls) come to what is given: for each, whether the
+/// time that had passed counts as longer.
+///
+/// ```
+/// use smallwrites::model::{Facts, Rules, predict_deciding};
+///
+/// let exchange = "C: W10 W10 R20 / S: [cork] R20 W20".parse()?;
+/// let facts = Facts::default();
+/// let usual = predict_deciding(&exchange, &facts, Rules::all(), 3, &[])?;
+/// let first = usual.close_calls[0];
+/// let other = predict_deciding(&exchange, &facts, Rules::all(), 3, &[!first.longer])?;
+/// assert!(other.close_calls[0].turned);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// As for [`predict`](super::predict).
+pub fn predict_deciding(
     exchange: &Exchange,
     facts: &Facts,
     rules: Rules,

@@ -42,7 +42,7 @@ pub(super) struct Receiver {
     /// The delayed ACK's timeout in ticks (`icsk_ack.ato`); 0 before the first data.
     pub(super) ato: u64,
     /// The tick in which data last arrived.
-    pub(super) lrcvtime: u64,
+    lrcvtime: u64,
     /// Quick ACKs left.
     pub(super) quick: u32,
     /// Replies counted towards pingpong mode.
@@ -191,6 +191,11 @@ impl Receiver {
         self.pending.pushed = true;
     }
 
+    /// Ticks since data last arrived.
+    pub(super) fn since_data(&self, env: &Env) -> u64 {
+        env.now - self.lrcvtime
+    }
+
     /// **The pace of arrivals**, `ato`, is the delayed ACK's timeout: 40 ms while segments follow each other within
     /// 20 ms, more if slower. The first data ever, and data after a pause longer than the retransmission timeout
     /// (when the sender may be probing its way up again), are granted quick ACKs.
@@ -202,7 +207,7 @@ impl Receiver {
             self.ato = env.delack_min;
             return;
         }
-        let gap = env.now - self.lrcvtime;
+        let gap = self.since_data(env);
         if gap <= env.delack_min / 2 {
             self.ato = self.ato / 2 + env.delack_min / 2;
         } else if gap < self.ato {
